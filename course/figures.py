@@ -18,8 +18,8 @@ import matplotlib
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-# The eight colours of Okabe and Ito ("Color Universal Design", 2008; black stands in for their eighth), told apart with the common kinds of colour
-# blindness. Grey is for guides and bounds. Yellow is faint on white: for areas, never for lines or text.
+# The eight colours of Okabe and Ito ("Color Universal Design", 2008), told apart with the common kinds of colour blindness, and a
+# grey for guides and bounds. Yellow is faint on white: for areas, never for lines or text.
 COLORS: dict[str, str] = {
     "blue": "#0072B2",
     "orange": "#E69F00",
