@@ -57,3 +57,215 @@ Only a check may call a task's function. Any other cell (a figure, a timing) doe
 
 Mutants stand in `tests/mutants/NN_name.py`; see course/mutants.py.
 """
+
+from __future__ import annotations
+
+import argparse
+import copy
+import io
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+
+from course import labcells, notebooks
+from course.labcells import BEGIN, END, Rule, role
+
+HARNESS = Path(__file__).with_name("check.py")
+LEAK_LENGTH = 25  # characters
+HIDDEN = {"cellView": "form", "jupyter": {"source_hidden": True}, "tags": ["hide-input"]}  # folded in Colab, in JupyterLab, on the site
+LINK = """<details>
+<summary>A solution, for after your own attempt</summary>
+
+Yours may look different: what counts is the checks. [The solved notebook](../solutions/{stem}.ipynb) stands in the folder `solutions`, beside this lab's folder.
+
+</details>"""
+
+
+class LabError(ValueError):
+    """What is wrong with a solution: one line per rule, each with file and cell."""
+
+
+def lab_html(stem: str) -> str:
+    """The quiz at the end of the lab, from the chapter's questions with `section: lab`."""
+    from course import quiz  # needs the quiz files' schema, which a test of the generator alone does not
+
+    return quiz.lab_html(stem)
+
+
+def synced(solution: NotebookNode, stem: str, quiz_html: Callable[[str], str] = lab_html) -> NotebookNode:
+    """A copy of the solution with its generated cells filled: harness, summary, quiz; ids from content. Raises LabError where a rule is broken."""
+    filled = copy.deepcopy(solution)
+    _raise(stem, labcells.problems(filled))
+    total = sum(role(cell) == "task" for cell in filled.cells)
+    for cell in filled.cells:
+        kind = role(cell)
+        if kind == "harness":
+            cell.source = HARNESS.read_text(encoding="utf-8").rstrip("\n")
+            cell.metadata.update(copy.deepcopy(HIDDEN))
+        elif kind == "summary":
+            cell.source = f"summary({total})"
+        elif kind == "quiz":
+            cell.source = "%%html\n" + quiz_html(stem).strip("\n")
+            cell.metadata.update({**copy.deepcopy(HIDDEN), "tags": ["remove-input"]})
+    filled.metadata["course"] = {**filled.metadata.get("course", {}), "stem": stem}
+    return _with_ids(filled)
+
+
+def lab_of(solution: NotebookNode, stem: str) -> NotebookNode:
+    """The student notebook of a solution whose generated cells are filled; without outputs. Raises LabError where a line of the solution would leak."""
+    lab = copy.deepcopy(solution)
+    hidden: list[tuple[int, str]] = []
+    for number, cell in enumerate(lab.cells, start=1):
+        if cell.cell_type != "code":
+            continue
+        cell.outputs, cell.execution_count = [], None
+        if role(cell) == "task":
+            cell.source, removed = student_source(cell.source, cell.metadata["course"]["task"])
+            hidden += [(number, line) for line in removed]
+    lab.cells.append(new_markdown_cell(LINK.format(stem=stem), metadata={"course": {"link": True}}))
+    _raise(stem, leaks(hidden, lab))
+    return _with_ids(lab)
+
+
+def student_source(source: str, task: int) -> tuple[str, list[str]]:
+    """The task's cell with each marked part replaced by one `raise`, and the lines that went."""
+    kept: list[str] = []
+    removed: list[str] = []
+    inside = False
+    for line in source.splitlines():
+        if line.strip() == BEGIN:
+            inside = True
+            kept.append(line[: len(line) - len(line.lstrip())] + f'raise NotImplementedError("task {task}")')
+        elif line.strip() == END:
+            inside = False
+        else:
+            (removed if inside else kept).append(line)
+    return "\n".join(kept), removed
+
+
+def leaks(hidden: Sequence[tuple[int, str]], lab: NotebookNode) -> list[Rule]:
+    """A rule for each line of the solution, of 25 characters or more, that stands in a cell of the lab."""
+    found = []
+    for number, line in hidden:
+        text = line.strip()
+        if len(text) < LEAK_LENGTH:
+            continue
+        for place, cell in enumerate(lab.cells, start=1):
+            if role(cell) != "harness" and text in cell.source:
+                found.append(Rule(number, f"the solution's line {text!r} leaks: it also stands in cell {place}"))
+    return found
+
+
+def skeleton(notebook: NotebookNode) -> str:
+    """Everything but outputs and execution counts, as text: equal text means byte-equal sources and metadata."""
+    bare = copy.deepcopy(notebook)
+    for cell in bare.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    return json.dumps(bare, indent=1, sort_keys=True, ensure_ascii=False)
+
+
+def _with_ids(notebook: NotebookNode) -> NotebookNode:
+    """Give every cell an id from its content, and the notebook the metadata that it has when written."""
+    for cell in notebook.cells:
+        cell["id"] = ""
+    notebooks.write(notebook, io.StringIO())  # type: ignore[arg-type]
+    return notebook
+
+
+def _raise(stem: str, rules: Sequence[Rule]) -> None:
+    if rules:
+        raise LabError("\n".join(f"solutions/{stem}.ipynb, {rule}" for rule in rules))
+
+
+def executed(notebook: NotebookNode) -> bool:
+    """True where every code cell has run, in order, without an error."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    clean = not any(output.output_type == "error" for cell in cells for output in cell.outputs)
+    return clean and [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+
+
+def _execute(notebook: NotebookNode, target: Path) -> None:
+    """Run the notebook alone and store it at `target`, which stays as it is where a cell raises (RuntimeError)."""
+    from course import rerun
+
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Path(scratch) / target.parent.name / target.name  # the folder's name says what kind it is
+        place.parent.mkdir()
+        notebooks.write(copy.deepcopy(notebook), place)
+        rerun.rerun(place)
+        target.parent.mkdir(exist_ok=True)
+        shutil.copyfile(place, target)
+
+
+def differences(stem: str, root: Path = notebooks.ROOT, quiz_html: Callable[[str], str] = lab_html) -> list[str]:
+    """What of the solution and lab is not as would be generated; empty where all is. Raises LabError where the solution breaks a rule."""
+    source, target = root / "solutions" / f"{stem}.ipynb", root / "labs" / f"{stem}.ipynb"
+    solution = notebooks.read(source)
+    filled = synced(solution, stem, quiz_html)
+    found = [] if skeleton(solution) == skeleton(filled) else [f"solutions/{stem}.ipynb: its generated cells are not current"]
+    if not target.exists():
+        return [*found, f"labs/{stem}.ipynb: missing"]
+    if skeleton(notebooks.read(target)) != skeleton(lab_of(filled, stem)):
+        found.append(f"labs/{stem}.ipynb: not what its solution generates")
+    return found
+
+
+def generate(stem: str, root: Path = notebooks.ROOT, quiz_html: Callable[[str], str] = lab_html, sync_only: bool = False) -> list[str]:
+    """Write what is not as it should be, and execute it; the files written. Raises LabError for a broken rule, RuntimeError where a cell raises."""
+    source, target = root / "solutions" / f"{stem}.ipynb", root / "labs" / f"{stem}.ipynb"
+    solution = notebooks.read(source)
+    filled = synced(solution, stem, quiz_html)
+    written = []
+    if skeleton(filled) != skeleton(solution) or (not sync_only and not executed(solution)):
+        if sync_only:
+            notebooks.write(filled, source)
+        else:
+            _execute(filled, source)
+        written.append(f"solutions/{stem}.ipynb")
+    if not sync_only:
+        lab = lab_of(filled, stem)
+        stored = notebooks.read(target) if target.exists() else None
+        if stored is None or skeleton(stored) != skeleton(lab) or not executed(stored):
+            _execute(lab, target)
+            written.append(f"labs/{stem}.ipynb")
+    return written
+
+
+def stems(root: Path = notebooks.ROOT) -> list[str]:
+    return sorted(path.stem for path in (root / "solutions").glob("*.ipynb"))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m course.labs", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("stems", nargs="*", help="01_transformer_block …; all of them without any")
+    parser.add_argument("--sync", action="store_true", help="fill the solutions' generated cells only")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where something is not current")
+    options = parser.parse_args(arguments)
+    failed = False
+    for stem in [Path(stem).stem for stem in options.stems] or stems():
+        try:
+            if options.check:
+                found = differences(stem)
+                failed = failed or bool(found)
+                print("\n".join(found) or f"{stem}: current")
+            else:
+                print(f"{stem}: " + (", ".join(generate(stem, sync_only=options.sync)) or "current"))
+        except (LabError, RuntimeError, FileNotFoundError) as error:
+            failed = True
+            print(error)
+    orphans = sorted({path.stem for path in (notebooks.ROOT / "labs").glob("*.ipynb")} - set(stems()))
+    for stem in orphans:
+        failed = True
+        print(f"labs/{stem}.ipynb: has no solution")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
