@@ -1,0 +1,54 @@
+"""How many bytes weights and the KV cache take. Bytes throughout; GB = 10**9, GiB = 2**30."""
+
+from __future__ import annotations
+
+from ..configs import LatentKVConfig, ModelConfig
+from .checks import as_int, require_count, require_positive
+from .parameters import params, streamed_params
+
+GB = 10**9
+GIB = 2**30
+
+DTYPE_BYTES: dict[str, float] = {
+    "fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "int4": 0.5,
+}
+"""Bytes of one number. int4 packs two in a byte; its scales are counted by quantized_weight_bytes."""
+
+
+def dtype_bytes(dtype: str) -> float:
+    """Return the bytes of one number of this dtype; raise ValueError for an unknown name."""
+    if dtype not in DTYPE_BYTES:
+        raise ValueError(f"dtype={dtype!r} is not one of {', '.join(DTYPE_BYTES)}")
+    return DTYPE_BYTES[dtype]
+
+
+def weight_bytes(model: ModelConfig, dtype: str = "bf16", resident: bool = True) -> int | float:
+    """Return the bytes of the weights.
+
+    resident=True: what lies in memory. resident=False: what one step streams,
+    which leaves out tables that are looked up (see streamed_params). Raises
+    ValueError for an unknown dtype.
+    """
+    return as_int((params(model) if resident else streamed_params(model)) * dtype_bytes(dtype))
+
+
+def kv_cache_bytes(
+    model: ModelConfig | LatentKVConfig,
+    tokens: int,
+    dtype: str = "bf16",
+    window: int | None = None,
+    block: int = 1,
+) -> int | float:
+    """Return the bytes of the KV cache of one sequence of this many tokens.
+
+    2*L*K*d_h*b per token for MHA, GQA and MQA; L*(d_c + d_R)*b for MLA. A sliding
+    window keeps min(tokens, window); a paged cache rounds up to whole blocks.
+    Raises ValueError for a negative count, window or block below 1, or an unknown
+    dtype.
+    """
+    kept = require_count("tokens", tokens)
+    if window is not None:
+        kept = min(kept, require_count("window", window, minimum=1))
+    size = require_count("block", block, minimum=1)
+    kept = -(-kept // size) * size
+    return as_int(kept * model.kv_elements_per_token * dtype_bytes(dtype))
