@@ -28,7 +28,8 @@ def _style() -> str:
 @functools.cache
 def _script() -> tuple[str, str]:
     """The page's script without comments and indentation, and its digest, which forms name to find their script."""
-    lines = (_HERE / "quiz.js").read_text(encoding="utf-8").splitlines()
+    page, grade = ((_HERE / name).read_text(encoding="utf-8") for name in ("quiz.js", "grade.js"))
+    lines = page.replace("// __GRADE__", grade).splitlines()
     code = "\n".join(line.strip() for line in lines if line.strip() and not line.strip().startswith("//"))
     code = code.replace("__UNITS__", json.dumps(FAMILIES, separators=(",", ":")).replace("</", "<\\/"))
     digest = hashlib.sha256(code.encode()).hexdigest()[:8]

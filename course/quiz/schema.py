@@ -179,7 +179,10 @@ def load(path: str | Path) -> list[Question]:
     Raises FileNotFoundError for a missing file, ValueError (file, question id, value and rule) for a bad question.
     """
     path = Path(path)
-    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path.name}: is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(document, dict) or set(document) != {"chapter", "questions"}:
         raise ValueError(f"{path.name}: top level must have exactly the keys chapter and questions")
     if document["chapter"] != path.stem:
