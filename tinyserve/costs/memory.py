@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..configs import LatentKVConfig, ModelConfig
 from .checks import as_int, require_count, require_positive
-from .parameters import params, streamed_params
+from .parameters import params, params_by_component, streamed_params
 
 GB = 10**9
 GIB = 2**30
@@ -52,3 +52,44 @@ def kv_cache_bytes(
     size = require_count("block", block, minimum=1)
     kept = -(-kept // size) * size
     return as_int(kept * model.kv_elements_per_token * dtype_bytes(dtype))
+
+
+def kv_cache_bytes_per_card(
+    model: ModelConfig, tokens: int, tensor_parallel: int = 1, pipeline_parallel: int = 1, dtype: str = "bf16"
+) -> float:
+    """Return the KV bytes that one of the cards holds for this many tokens.
+
+    Tensor parallelism divides the KV heads; beyond n_kv_heads cards they are
+    replicated. Pipeline parallelism divides the layers. Raises ValueError for a
+    degree below 1.
+    """
+    tp = require_count("tensor_parallel", tensor_parallel, minimum=1)
+    pp = require_count("pipeline_parallel", pipeline_parallel, minimum=1)
+    return kv_cache_bytes(model, tokens, dtype) / (min(tp, model.n_kv_heads) * pp)
+
+
+def quantized_weight_bytes(
+    model: ModelConfig,
+    bits: float = 4,
+    group: int = 128,
+    group_bytes: float = 4,
+    rest_dtype: str = "bf16",
+    head: bool = False,
+    resident: bool = True,
+) -> int | float:
+    """Return the bytes of weights quantized in groups, weight only.
+
+    The matrices of the layers (and the head's with head=True) take bits each, and
+    group_bytes for every group of weights: by default a 2-byte scale and a 2-byte
+    zero point, as GPTQ and AWQ store them. The rest stays in rest_dtype; so does a
+    tied head. Raises ValueError for bits, group or group_bytes out of range.
+    """
+    require_positive("bits", bits)
+    require_count("group", group, minimum=1)
+    if group_bytes < 0:
+        raise ValueError(f"group_bytes={group_bytes!r} is below 0")
+    count = params_by_component(model)
+    packed = count["attention"] + count["ffn"] + (count["head"] if head else 0)
+    total = params(model) if resident else streamed_params(model)
+    per_weight = bits / 8 + group_bytes / group
+    return as_int(packed * per_weight + (total - packed) * dtype_bytes(rest_dtype))
