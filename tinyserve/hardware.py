@@ -114,9 +114,9 @@ H200 = Accelerator(
     "NVIDIA H200 Tensor Core GPU data sheet, tensor rates halved", "2023", f"{_LOGS}: 139.7 to 139.8 GiB",
 )
 B200 = Accelerator(
-    "B200 SXM", _rates(bf16=2250, fp16=2250, tf32=1100, fp32=80, fp8=4500, int8=4500), 8000 * GIGA, 180, _gib(178.4),
+    "B200 SXM", _rates(bf16=2250, fp16=2250, tf32=1100, fp32=80, fp8=4500, int8=4500), 8000 * GIGA, 180, _gib(178.35),
     "NVLink 5", 1800 * GIGA, "NVIDIA HGX B200 data sheet, tensor rates halved; 192 GB at launch, 180 GB in HGX", "2024",
-    f"{_LOGS}: 178.4 GiB",
+    f"{_LOGS}: 178.35 GiB",
 )
 L4 = Accelerator(
     "L4", _rates(bf16=121, fp16=121, tf32=60, fp32=30.3, fp8=242.5, int8=242.5), 300 * GIGA, 24, _gib(22.0),
