@@ -72,12 +72,12 @@ def task_call(page: Page) -> Iterator[Fault]:
         tree = page.tree(n)
         if tree is None or "check" in course(cell) or course(cell).get("harness"):
             continue
+        for function in code.functions(tree):  # a helper that uses a task's function needs that task from now on
+            if function.name != course(cell).get("function"):
+                tasks[function.name] = _needs(function, tasks)
         for name in sorted(set(_unguarded(tree.body, tasks, set()))):
             needed = ", ".join(map(str, sorted(tasks[name])))
             yield n, f"uses {name} outside a check; put it below `if after({needed}):`"
-        for function in code.functions(tree):  # a helper that calls a task's function needs that task from now on
-            if not ("task" in course(cell) and function.name == course(cell).get("function")):
-                tasks[function.name] = _needs(function, tasks)
 
 
 def _asks_for_gpu(test: ast.expr) -> bool:

@@ -157,12 +157,17 @@ def output_address(page: Page) -> Iterator[Fault]:
     yield from _search(page, _ADDRESS, "an address")
 
 
+def log_in_name() -> str:
+    """Who runs the lint; empty on a machine without names, which has none to leak."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
 @rule("output-user")
 def output_user(page: Page) -> Iterator[Fault]:
     """No name of the person who ran the notebook in an output."""
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):  # a machine without names has none to leak
-        return
+    name = log_in_name()
     if len(name) > 2 and name.lower() not in _NOBODY:
         yield from _search(page, re.compile(rf"\b{re.escape(name)}\b"), "your log-in name")

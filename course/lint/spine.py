@@ -33,6 +33,7 @@ def title(page: Page) -> Iterator[Fault]:
 def promise(page: Page) -> Iterator[Fault]:
     """Below the title stand one sentence of promise and the table of minutes (75 at most), needs and gains."""
     lines = [line.strip() for line in page.notebook.cells[0].source.split("\n") if line.strip()] if page.notebook.cells else []
+    lines = lines[next((i for i, line in enumerate(lines) if line.startswith("# ")), 0) :]
     table = [i for i, line in enumerate(lines) if re.sub(r"\s*\|\s*", " | ", line).strip() == TABLE]
     if not table:
         yield 1, f"no table with the header {TABLE}"

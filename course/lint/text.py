@@ -13,7 +13,7 @@ from course.lint.registry import Fault, rule
 
 _COLON_FENCE = re.compile(r"^\s*:{3,}", re.MULTILINE)
 _BRACE_FENCE = re.compile(r"^\s*(?:```+|~~~+)\s*\{", re.MULTILINE)
-_ROLE = re.compile(r"\{[a-zA-Z][\w:.+-]*\}`[^`\n]+`")
+_ROLE = re.compile(r"(?<!`)\{[a-zA-Z][\w:.+-]*\}`[^`\n]+`")
 _TARGET = re.compile(r"^\([\w-]+\)=\s*$", re.MULTILINE)
 _FENCED = re.compile(r"^\s*(```+|~~~+).*?^\s*\1", re.MULTILINE | re.DOTALL)
 _INLINE_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(\s*<?([^)\s>]+)>?(?:\s+[\"'][^)]*)?\)")
@@ -97,5 +97,8 @@ def details(page: Page) -> Iterator[Fault]:
             yield n, "<details> and </details> do not pair"
         if len(re.findall(r"<details\b", text)) != len(re.findall(r"<details\b[^>]*>\s*<summary>.+?</summary>", text, re.DOTALL)):
             yield n, "<details> needs a <summary> first"
-        if re.search(r"</summary>[ \t]*\n(?!\s*\n)[ \t]*\S", text) or re.search(r"\S[^\n]*\n[ \t]*</details>", text):
-            yield n, "leave a blank line after </summary> and before </details>"
+        lines = [line.strip() for line in text.split("\n")] + [""]
+        for above, below in zip(lines, lines[1:]):
+            if (above.endswith("</summary>") and below) or (below == "</details>" and above):
+                yield n, "leave a blank line after </summary> and before </details>"
+                break
