@@ -62,7 +62,7 @@ def _marks(place: int, cell: NotebookNode) -> Iterator[Rule]:
     for name in ("task", "check"):
         if name in marks and (not isinstance(marks[name], int) or isinstance(marks[name], bool) or marks[name] < 1):
             yield Rule(place, f"{name} {marks[name]!r}: a whole number from 1")
-    if "task" in marks and not str(marks.get("function", "")).isidentifier():
+    if "task" in marks and not (isinstance(marks.get("function"), str) and marks["function"].isidentifier()):
         yield Rule(place, f"function {marks.get('function')!r}: the name of the task's function or class")
     opened: str | None = None
     for line in cell.source.splitlines():

@@ -45,7 +45,7 @@ from course import labs, notebooks
 from course.labcells import problems, role
 from course.mutate import changes
 
-SHARE = 0.9  # of the generated mutants, at least, must be rejected
+SHARE = 90  # per cent of the generated mutants, at least, must be rejected
 _PATIENCE = 10  # seconds that a mutant may take
 
 
@@ -218,8 +218,8 @@ def generated_faults(marks: Mapping[str, str], equivalent: Mapping[str, str]) ->
     survivors = {name for name, mark in marks.items() if mark != "✗"}
     faults = [f"survives without a reason: {name}" for name in marks if name in survivors and not equivalent.get(name, "").strip()]
     faults += [f"a reason without its survivor: {name}" for name in equivalent if name not in survivors]
-    if marks and len(survivors) > (1 - SHARE) * len(marks):
-        faults.append(f"{len(marks) - len(survivors)} of {len(marks)} generated mutants rejected, fewer than {SHARE:.0%}")
+    if 100 * (len(marks) - len(survivors)) < SHARE * len(marks):
+        faults.append(f"{len(marks) - len(survivors)} of {len(marks)} generated mutants rejected, fewer than {SHARE} %")
     return faults
 
 

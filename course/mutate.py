@@ -58,7 +58,8 @@ def changes(source: str) -> list[Change]:
     marked = _marked_lines(source)
     seen, counts, made = {ast.unparse(tree)}, {}, []
     for statement, place, node, function in _nodes(tree, None, None):
-        if getattr(node, "lineno", 0) not in marked:
+        located = node.target if isinstance(node, ast.comprehension) else node
+        if getattr(located, "lineno", 0) not in marked:
             continue
         before = _first_line(statement)
         for new in _replacements(node, place, function):
