@@ -19,8 +19,9 @@ serve: .venv/.site ## serve the built website on this machine, compressed as a r
 
 test: .venv/.all ## check everything: lint, unit tests, notebooks, website, its HTML, its pages in a browser
 	@rm -rf _build/counts && mkdir -p _build/counts
+	@echo "== browser" && $(PY) -m course.browser --install
 	@echo "== lint" && $(PY) -m course.lint
-	@echo "== unit tests" && $(call pytest,unit tests,tests --ignore=tests/site --ignore=tests/browser)
+	@echo "== unit tests" && export OMP_NUM_THREADS=1 && $(call pytest,unit tests,-n 2 --dist loadfile tests --ignore=tests/site --ignore=tests/browser)
 	@echo "== notebooks" && $(call counted,notebooks,$(PY) -m course.nbcheck)
 	$(build)
 	@echo "== HTML checks" && $(call pytest,HTML checks,tests/site)
