@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lint_samples as sample
 import pytest
+from lint_samples import chapter, code, display, png, result, solution, stdout
 
 from course import lint
 from course.lint import __main__ as command
-from tests import lint_samples as sample
-from tests.lint_samples import chapter, code, display, png, result, solution, stdout
 
 Break = Callable[[Any], Any]
 
