@@ -1,9 +1,10 @@
-# The check harness: run this cell once, you need not read it. It gives ✓ right, ✗ wrong with a hint, … not attempted, and never stops the notebook.
+# The check harness: run this cell once, you need not read it. It says ✓ right, ✗ wrong with a hint, … not attempted, and never stops the notebook.
 import contextlib
 import io
 import re
 import reprlib
 import signal
+import threading
 import warnings
 
 import numpy as np
@@ -15,23 +16,20 @@ _short.maxother = _short.maxstring = 80
 
 
 class Wrong(Exception):
-    """What an answer got wrong: first what to say on the ✗ line, then the detail below it."""
+    """Why an answer is wrong: what stands on the ✗ line, then the line below it."""
 
 
 class _TooLong(BaseException):
     """Not an Exception, so that an answer's own `except Exception` does not swallow it."""
 
 
-class _Shortened(io.StringIO):
-    """What an answer prints while it is checked: the first 2000 characters are kept."""
-
+class _Shortened(io.StringIO):  # keeps the first 2000 characters that an answer prints while it is checked
     def write(self, text):
         super().write(text[: max(0, 2000 - self.tell())])
         return len(text)
 
 
-def _text(show, value):
-    """show(value) in one line of at most 160 characters, also where that fails."""
+def _text(value, show=_short.repr):  # one line of at most 160 characters, also where showing the value fails
     try:
         line = " ".join(show(value).split())
         return line if len(line) <= 160 else line[:157] + "..."
@@ -44,22 +42,19 @@ def _time_limit(seconds):
     def stop(*_):
         raise _TooLong(f"stopped after {seconds} s: does a loop never end?")
 
-    try:
+    possible = hasattr(signal, "SIGALRM") and threading.current_thread() is threading.main_thread()  # not on Windows
+    if possible:
         before = signal.signal(signal.SIGALRM, stop)
-    except (AttributeError, ValueError):  # Windows, or not the main thread: no limit there
-        before = None
-    if before is not None:
         signal.setitimer(signal.ITIMER_REAL, seconds, 1)
     try:
         yield
     finally:
-        if before is not None:
+        if possible:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
 
 
-def _verdict(task, test):
-    """Run one check function: (mark, what to say). Nothing that an answer raises gets out."""
+def _verdict(task, test):  # run one check function: its mark and what to say. Nothing that an answer raises gets out
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"), _time_limit(LIMIT_S):
             warnings.simplefilter("ignore")
@@ -68,10 +63,10 @@ def _verdict(task, test):
     except Wrong as wrong:
         return "✗", "\n    ".join(part for part in wrong.args if part)
     except BaseException as error:
-        said, place, step = _text(str, error), "", error.__traceback__
+        said, place, step = _text(error, str), "", error.__traceback__
         if isinstance(error, NotImplementedError) and re.fullmatch(r"(task \d+)?", said):
             return "…", "not attempted" if said in ("", f"task {task}") else f"waits for {said}"
-        while step is not None:  # the innermost line that stands in this notebook, not in a library or this harness
+        while step is not None:  # the innermost line of the notebook itself, not of a library or this harness
             code = step.tb_frame.f_code
             if step.tb_frame.f_globals is globals() and code.co_filename != _verdict.__code__.co_filename:
                 place = f"\n    in {code.co_name}, line {step.tb_lineno} of its cell"
@@ -81,10 +76,10 @@ def _verdict(task, test):
 
 
 def check(task):
-    """Decorator of a check: runs it at once, prints one line (below a ✗ one more), keeps the result in RESULTS[task]."""
+    """Decorator of a check: runs it at once, prints what it says, keeps that in RESULTS[task]."""
 
     def run(test):
-        title, printed = test.__name__.strip("_").replace("_", " "), _Shortened()
+        title, printed = test.__name__.replace("_", " "), _Shortened()
         with contextlib.redirect_stdout(printed):
             mark, text = _verdict(task, test)
         CHECKS[task], RESULTS[task] = test, {"mark": mark, "title": title, "text": text}
@@ -105,17 +100,13 @@ def after(*tasks):
 
 
 def summary(total):
-    """One line: how many of `total` tasks are right, which are not; then how to keep your work."""
+    """How many of `total` tasks are right, which are not, and how to keep your work."""
     marks = {task: RESULTS.get(task, {}).get("mark", "…") for task in range(1, total + 1)}
     line = f"✓ {list(marks.values()).count('✓')} of {total}"
     for mark in "✗…":
         named = [str(task) for task in marks if marks[task] == mark]
         line += f" · {mark} {len(named)} (task {', '.join(named)})" if named else ""
     print(line + "\nTo keep your work in Colab: File, then Save a copy in Drive; or File, then Download, for a file to hand in.")
-
-
-def _kind(value):
-    return "Tensor" if hasattr(value, "detach") else "ndarray" if isinstance(value, np.ndarray) else type(value).__name__
 
 
 def _array(value):
@@ -125,72 +116,55 @@ def _array(value):
     return np.asarray(value)
 
 
-def _form(got, want, dtype, exact):
-    """How `got` differs from `want` in type, length, shape or dtype; "" where it does not."""
-    if got is None and want is not None:
-        return "got None: is a return missing?"
-    if isinstance(want, (str, dict, list, tuple)) or want is None:
-        kinds = (list, tuple) if isinstance(want, (list, tuple)) else type(want)
-        if not isinstance(got, kinds):
-            return f"got {_text(_short.repr, got)} ({_kind(got)}), expected a {_kind(want)}"
-        return f"got {len(got)} items, expected {len(want)}" if isinstance(want, (list, tuple)) and len(got) != len(want) else ""
-    if np.shape(want) and _kind(got) != _kind(want):
-        return f"got {_text(_short.repr, got)} ({_kind(got)}), expected a {_kind(want)}"
-    a, b = _array(got), _array(want)
-    if a.dtype.kind not in "biufcO" or (a.dtype.kind == "O" and not isinstance(got, int)):
-        return f"got {_text(_short.repr, got)} ({_kind(got)}), expected numbers"
+def _numbers(got, want, hint, rtol, atol, dtype, spot):  # raises Wrong where two numbers or arrays differ; rtol None: at all
+    kinds = ["Tensor" if hasattr(value, "detach") else type(value).__name__ for value in (got, want)]
+    a, b, exact = _array(got), _array(want), rtol is None
+    if a.dtype.kind not in "biufc" or (b.shape and kinds[0] != kinds[1]):
+        raise Wrong(f"got {_text(got)} ({kinds[0]}), expected {kinds[1]}{spot}", hint)
     if a.shape != b.shape:
-        return f"got shape {a.shape}, expected {b.shape}"
-    if (a.dtype.kind == "b") != (b.dtype.kind == "b") or (exact and b.dtype.kind in "iu" and a.dtype.kind not in "iuO"):
-        return f"got {_text(_short.repr, got) if not a.shape else a.dtype}, expected {'a whole number' if b.dtype.kind in 'iu' else b.dtype}"
-    if dtype and a.shape and got.dtype != want.dtype:
-        return f"got {got.dtype}, expected {want.dtype}"
-    return ""
+        raise Wrong(f"got shape {a.shape}, expected {b.shape}{spot}", hint)
+    if dtype and b.shape and got.dtype != want.dtype:
+        raise Wrong(f"got {got.dtype}, expected {want.dtype}{spot}", hint)
+    if (a.dtype.kind == "b") != (b.dtype.kind == "b") or (exact and b.dtype.kind in "iu" and a.dtype.kind not in "iu"):
+        raise Wrong(f"got {_text(got)}, expected {'a whole number' if b.dtype.kind in 'iu' else b.dtype}{spot}", hint)
+    bad = np.asarray((a != b) & ~((a != a) & (b != b)) if exact else ~np.isclose(a, b, rtol, atol, equal_nan=True))
+    if bad.any():
+        place = tuple(int(index) for index in np.argwhere(bad)[0])
+        shown = [str(x[place]) if exact or x.dtype.kind in "biu" else f"{x[place]:.5g}" for x in (a, b)]
+        spot = f"{spot or ' at '}{list(place)} ({bad.sum()} of {bad.size} values differ)" if place else spot
+        raise Wrong(hint, f"got {shown[0]}, expected {shown[1]}{spot}")
 
 
-def _compare(got, want, hint, rtol, atol, dtype, exact, path=""):
-    form = _form(got, want, dtype, exact)
-    if form:
-        raise Wrong(form + (f" at {path}" if path else ""), hint)
-    if isinstance(want, dict):
-        if set(got) != set(want):
-            raise Wrong(hint, f"got keys {_text(_short.repr, list(got))}, expected {_text(_short.repr, list(want))}")
-        pairs = [(key, got[key], want[key]) for key in want]
-    elif isinstance(want, (list, tuple)):
-        pairs = [(place, *pair) for place, pair in enumerate(zip(got, want))]
-    elif isinstance(want, str) or want is None or _array(want).dtype.kind == "O" or _array(got).dtype.kind == "O":
+def _compare(got, want, hint, rtol, atol, dtype, spot=""):
+    if got is None and want is not None:
+        raise Wrong(f"got None: is a return missing?{spot}", hint)
+    if isinstance(want, (list, tuple, dict)):
+        alike = isinstance(got, dict) and set(got) == set(want) if isinstance(want, dict) else isinstance(got, (list, tuple)) and len(got) == len(want)
+        if not alike:
+            raise Wrong(f"got {_text(got)}, expected {_text(list(want))} as {'keys' if isinstance(want, dict) else 'items'}{spot}", hint)
+        for place in want if isinstance(want, dict) else range(len(want)):
+            _compare(got[place], want[place], hint, rtol, atol, dtype, f"{spot or ' at '}[{place!r}]")
+    elif isinstance(want, str) or want is None or _array(want).dtype.kind == "O":  # O: a whole number beyond 64 bits
         if type(got) is not type(want) or got != want:
-            raise Wrong(hint, f"got {_text(_short.repr, got)}, expected {_text(_short.repr, want)}" + (f" at {path}" if path else ""))
-        return
+            raise Wrong(hint, f"got {_text(got)}, expected {_text(want)}{spot}")
     else:
-        a, b = np.atleast_1d(_array(got)), np.atleast_1d(_array(want))
-        bad = ~np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True) if not exact else ~((a == b) | ((a != a) & (b != b)))
-        if bad.any():
-            far = np.where(bad, np.nan_to_num(np.abs(a - b.astype(np.result_type(a, b, float))), nan=np.inf), -1.0)
-            place = np.unravel_index(np.argmax(far), a.shape)
-            at = path + (f"[{', '.join(map(str, place))}]" if np.shape(want) else "")
-            count = f" ({bad.sum()} of {bad.size} values differ)" if np.shape(want) else ""
-            show = (lambda x: f"{x:.5g}") if not exact else str
-            raise Wrong(hint, f"got {show(a[place])}, expected {show(b[place])}" + (f" at {at}" if at else "") + count)
-        return
-    for place, one, other in pairs:
-        _compare(one, other, hint, rtol, atol, dtype, exact, f"{path}[{place!r}]")
+        _numbers(got, want, hint, rtol, atol, dtype, spot)
 
 
 def close(got, want, hint, rtol=1e-4, atol=1e-5, dtype=True):
     """✗ with `hint` unless `got` is `want` up to rounding: same type, shape, dtype (unless dtype=False) and values; NaN only where wanted."""
-    _compare(got, want, hint, rtol, atol, dtype, exact=False)
+    _compare(got, want, hint, rtol, atol, dtype)
 
 
 def same(got, want, hint):
     """✗ with `hint` unless `got` equals `want` exactly: whole numbers, booleans, text, arrays, lists or dicts of these."""
-    _compare(got, want, hint, 0.0, 0.0, dtype=False, exact=True)
+    _compare(got, want, hint, None, None, dtype=False)
 
 
 def has_shape(got, want, hint):
     """✗ with `hint` unless `got` is an array of this shape."""
     if not hasattr(got, "shape") or tuple(got.shape) != tuple(want):
-        raise Wrong(hint, f"got {'shape ' + str(tuple(got.shape)) if hasattr(got, 'shape') else _text(_short.repr, got)}, expected shape {tuple(want)}")
+        raise Wrong(hint, f"got {'shape ' + str(tuple(got.shape)) if hasattr(got, 'shape') else _text(got)}, expected shape {tuple(want)}")
 
 
 def that(condition, hint):
@@ -207,4 +181,4 @@ def raises(kind, hint, function, *arguments, **named):
         if isinstance(error, NotImplementedError) and kind is not NotImplementedError:
             raise
         return
-    raise Wrong(hint, f"got {_text(_short.repr, got)}, expected a {kind.__name__}")
+    raise Wrong(hint, f"got {_text(got)}, expected a {kind.__name__}")
