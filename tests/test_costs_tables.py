@@ -301,6 +301,12 @@ def test_batch_for_a_tpot(tpot, batch):
     assert free == (375 if tpot == 0.040 else batch)
 
 
+def test_mbu_is_the_share_assumed():
+    seconds = costs.decode_time(M, 8, 4096, H100, 8, mbu=0.6)
+    moved = costs.decode_bytes(M, 8, 4096)
+    assert costs.model_bandwidth_utilization(moved, seconds, H100, 8) == pytest.approx(0.6)
+
+
 def test_no_batch_is_fast_enough():
     assert costs.largest_batch(M, 4096, 0.001, H100, 8) == 0
     assert costs.largest_batch(M, 4096, 10.0, H100, 1) == 0
