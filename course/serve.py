@@ -87,8 +87,11 @@ def main(argv: list[str] | None = None) -> int:
             threading.Event().wait()
     except KeyboardInterrupt:
         return 0
-    except (FileNotFoundError, OSError, OverflowError) as error:
-        print(f"port {options.port}: {error}" if isinstance(error, OSError) and error.errno else error, file=sys.stderr)
+    except FileNotFoundError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except (OSError, OverflowError) as error:
+        print(f"port {options.port} cannot be used: {error}", file=sys.stderr)
         return 1
     return 0
 
