@@ -158,6 +158,15 @@ def test_a_picture_that_differs_in_a_few_antialiased_pixels_is_the_same() -> Non
     assert pictures.difference(png(), as_png(noisy.clip(0, 255))) is None
 
 
+def test_a_small_strong_and_a_wide_faint_change_are_both_seen() -> None:
+    page = pictures.decode(png(size=(672, 307)))
+    spotted, faint = page.copy(), page.copy()
+    spotted[20:34, 20:34] = 0  # one grid cell of about a thousand
+    faint -= 6  # a veil over all of it
+    assert "where it differs most, 0." in str(pictures.difference(as_png(page), as_png(spotted)))
+    assert "by 6 of 255" in str(pictures.difference(as_png(page), as_png(faint.clip(0, 255))))
+
+
 def as_png(pixels: Any) -> str:
     import base64
     import io

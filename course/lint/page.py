@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -62,7 +63,9 @@ class Page:
         text = path.read_text(encoding="utf-8")
         try:
             raw = json.loads(text)
-            notebook = nbformat.reads(text, as_version=4)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what nbformat warns of and repairs (ids), rules report from `raw`
+                notebook = nbformat.reads(text, as_version=4)
         except (ValueError, AttributeError, KeyError, nbformat.reader.NotJSONError) as error:
             raise ValueError(f"{path} is not a notebook: {error}") from error
         full = path.resolve()
