@@ -67,6 +67,7 @@ def report_url(slug: str, page: str) -> str:
 
 def _configure(app: Sphinx, config: Config) -> None:
     config.mathjax_path = site_assets.MATHJAX
+    config.mathjax3_config = {**(config.mathjax3_config or {}), **site_assets.MATHJAX_CONFIG}
     config.nb_ipywidgets_js = {}  # two scripts from other hosts, for widgets that no page has
     config.thebe_config = {}
     config.course_slug = repository_slug(Path(app.srcdir))
