@@ -63,7 +63,7 @@ function parse(text, question) {
     if (other !== undefined) return { error: `“${name}” gives ${FAMILIES[other].what}. ${expected}`, other };
     return { error: `The unit “${name}” is not known here. ${expected}` };
   }
-  const decimal = read.decimal === null || read.decimal === undefined || power ? null : read.decimal * family.units[unit];
+  const decimal = read.decimal ? scale(read.decimal) * family.units[unit] : null;
   return { value: number * family.units[unit], number, unit, bare: !name, decimal };
 }
 

@@ -17,10 +17,17 @@ _TOKEN = re.compile(
 
 
 def _math(source: str) -> str:
+    """MathML of `source`. The converter guesses at an open brace and prints unknown commands; both are refused here."""
+    bare = re.sub(r"\\[{}]", "", source)
+    if bare.count("{") != bare.count("}"):
+        raise ValueError(f"math ${source}$ cannot be read: its braces do not balance")
     try:
-        return convert(source)
+        result = convert(source)
     except Exception as error:
         raise ValueError(f"math ${source}$ cannot be read: {type(error).__name__} {error}") from error
+    if unknown := re.search(r"\\\w+", result):
+        raise ValueError(f"math ${source}$ cannot be read: unknown command {unknown.group()}")
+    return result
 
 
 def to_html(text: str) -> str:

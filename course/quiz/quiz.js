@@ -162,8 +162,9 @@ function startForm(form) {
   update();
 }
 
+// A form whose script is not there yet is still being parsed.
 function start() {
-  document.querySelectorAll('form.quiz[data-version="__VERSION__"]:not([data-ready])').forEach(startForm);
+  document.querySelectorAll('form.quiz[data-version="__VERSION__"]:not([data-ready]):has(script)').forEach(startForm);
 }
 root[NAME] = { start, parse, readAs, valueText, gradeNumber, gradeChoice, FAMILIES };
 if (root.document) { start(); root.setTimeout(start, 0); document.addEventListener("DOMContentLoaded", start); }
