@@ -204,6 +204,7 @@ EXACT += [("a", "a", True), ("a", "b", False), ([1, 2], (1, 2), True), ([1, 2], 
 EXACT += [(np.array([1, 2]), np.array([1, 2]), True), (np.array([1, 2]), np.array([1, 3]), False), (np.array([1.0 + 1e-12]), np.array([1.0]), False), (None, None, True), (0, None, False), (3, 10**30, False)]
 EXACT += [(False, None, False), ([], None, False), ([[1], [2, 3]], [[1], [2, 3]], True), (np.True_, True, True), ((1, (2, 3)), (1, (2, 4)), False), (2**63, 2**63, True), (2**53 + 1, 2**53, False)]
 EXACT += [(torch.tensor([True]), torch.tensor([True]), True), (torch.tensor([1]), torch.tensor([True]), False), (0.1 + 0.2, 0.3, False), (range(2), [0, 1], False)]
+EXACT += [([1, 1], [1], False), ({1: 2, 3: 4}, {1: 2}, False), (EqualToAll(), "a", False), (EqualToAll(), 3.0, False), (EqualToAll(), 10**30, False)]
 
 
 @pytest.mark.parametrize(("got", "want", "equal"), EXACT)
@@ -231,6 +232,26 @@ def test_values_are_compared_not_shapes_alone_and_not_by_a_sum(lab: dict[str, An
 
 def test_dtype_may_be_let_go(lab: dict[str, Any]) -> None:
     assert run(lab, lambda: lab["close"](WANT.astype(np.float32), WANT, "hint", dtype=False))[0] == "✓"
+
+
+@pytest.mark.parametrize("got", [WANT.tolist(), torch.tensor(WANT), EqualToAll()])
+def test_another_type_is_wrong_also_where_the_dtype_may_be_let_go(lab: dict[str, Any], got: Any) -> None:
+    mark, text = run(lab, lambda: lab["close"](got, WANT, "hint", dtype=False))
+    assert (mark, text.endswith(", expected ndarray\n    hint")) == ("✗", True)
+
+
+def test_warnings_of_an_answer_stay_out(lab: dict[str, Any], recwarn: pytest.WarningsRecorder) -> None:
+    import warnings
+
+    assert run(lab, lambda: warnings.warn("old", DeprecationWarning, stacklevel=1)) == ("✓", "")
+    assert run(lab, lambda: np.zeros(1) / np.zeros(1)) == ("✓", "")
+    assert not recwarn.list
+
+
+def test_an_error_inside_the_harness_names_no_line(lab: dict[str, Any]) -> None:
+    lab["answer"] = ShapeFails()
+    exec(compile("@check(1)\ndef one():\n    close(answer, 3.0, 'hint')", "<cell>", "exec"), lab)
+    assert lab["RESULTS"][1]["text"] == "RuntimeError: no array\n    in one, line 3 of its cell"
 
 
 def test_that_and_raises(lab: dict[str, Any]) -> None:
