@@ -141,6 +141,34 @@ ACCELERATORS: dict[str, Accelerator] = {
 """The cards by name."""
 
 
+@dataclass(frozen=True)
+class MemoryLevel:
+    """One level of memory around the multiplying units: bytes in all, bytes/s out of it (0: no figure was found)."""
+
+    name: str
+    shared_by: str
+    size: int
+    bandwidth: float
+    source: str
+
+
+_H100_SMS = 132
+_H100_CLOCK = 1.755e9  # Hz, the boost clock that the H100 reports
+_H100_PAPER = "NVIDIA H100 Tensor Core GPU Architecture, 2022"
+H100_MEMORY_LEVELS: tuple[MemoryLevel, ...] = (
+    MemoryLevel("registers", "one thread", _H100_SMS * 256 * 2**10, 0, f"{_H100_PAPER}: 256 KiB per SM"),
+    MemoryLevel(
+        "shared memory", "one SM", _H100_SMS * 228 * 2**10, _H100_SMS * 128 * _H100_CLOCK,
+        f"{_H100_PAPER}: up to 228 KiB per SM; 128 bytes per clock and SM at 1.755 GHz",
+    ),
+    MemoryLevel("L2 cache", "all SMs", 50 * 2**20, 0, f"{_H100_PAPER}: 50 MB"),
+    MemoryLevel("HBM", "the card", H100_SXM.memory_bytes, H100_SXM.bandwidth, H100_SXM.source),
+    MemoryLevel("NVLink, one way", "two cards", 0, H100_SXM.link_one_way, H100_SXM.source),
+    MemoryLevel("PCIe 5 x16, one way", "card and host", 0, 64 * GIGA, "PCIe 5.0: 32 GT/s a lane, 16 lanes, before encoding"),
+)
+"""Where an H100 SXM keeps numbers, nearest first; the last two are ways to memory elsewhere, and hold nothing."""
+
+
 def measure(device: str | None = None, dtype: str | None = None, seconds: float = 20.0) -> "Measurement":
     """Measure this machine's roofs: GEMM rate, streaming-read rate, GEMV rates by shape.
 

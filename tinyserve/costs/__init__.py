@@ -24,6 +24,11 @@ from .flops import (
     layer_linear_flops_per_token,
     linear_flops_per_token,
 )
+from .matmul import (
+    matmul_bytes,
+    matmul_flops,
+    matmul_intensity,
+)
 from .memory import (
     DTYPE_BYTES,
     GB,
@@ -113,6 +118,9 @@ __all__ = [
     "layer_linear_flops_per_token",
     "layer_params",
     "linear_flops_per_token",
+    "matmul_bytes",
+    "matmul_flops",
+    "matmul_intensity",
     "memory_plan",
     "min_cards",
     "model_bandwidth_utilization",
