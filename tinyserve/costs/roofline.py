@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 from ..configs import ModelConfig
 from ..hardware import Accelerator
@@ -33,7 +34,13 @@ def attainable_flops(card: Accelerator, intensity: float, dtype: str = "bf16") -
 
 
 def roofline_time(
-    flops: float, moved: float, card: Accelerator, cards: int = 1, dtype: str = "bf16", mfu: float = 1.0, mbu: float = 1.0
+    flops: float,
+    moved: float,
+    card: Accelerator,
+    cards: int = 1,
+    dtype: str = "bf16",
+    mfu: float = 1.0,
+    mbu: float = 1.0,
 ) -> float:
     """Return the seconds for flops operations and moved bytes, spread evenly over the cards.
 
@@ -77,7 +84,8 @@ def step_bytes(
     weights overrides the weights' bytes (for a quantized model). Activations and
     logits are left out. Raises ValueError for malformed work.
     """
-    return _streamed(model, dtype, weights) + sum(kv_cache_bytes(model, new + cached, kv_dtype) for new, cached in _checked(work))
+    read = sum(kv_cache_bytes(model, new + cached, kv_dtype) for new, cached in _checked(work))
+    return _streamed(model, dtype, weights) + read
 
 
 def step_time(
@@ -109,7 +117,12 @@ def decode_flops(model: ModelConfig, batch: int, context: int) -> int:
 
 
 def decode_bytes(
-    model: ModelConfig, batch: int, context: int, dtype: str = "bf16", kv_dtype: str = "bf16", weights: float | None = None
+    model: ModelConfig,
+    batch: int,
+    context: int,
+    dtype: str = "bf16",
+    kv_dtype: str = "bf16",
+    weights: float | None = None,
 ) -> float:
     """Return the bytes of a decode step: streamed weights + B * t * KV bytes per token."""
     require_count("batch", batch, minimum=1)
@@ -134,12 +147,20 @@ def decode_time(
     return roofline_time(decode_flops(model, batch, context), moved, card, cards, dtype, mfu, mbu)
 
 
-def prefill_time(model: ModelConfig, new_tokens: int, card: Accelerator, cards: int = 1, cached: int = 0, **options) -> float:
-    """Return the roofline time of one prompt, or of a chunk after cached tokens; options as for step_time."""
+def prefill_time(
+    model: ModelConfig, new_tokens: int, card: Accelerator, cards: int = 1, cached: int = 0, **options: Any
+) -> float:
+    """Return the roofline time, in seconds, of one prompt or of a chunk after cached tokens.
+
+    options are step_time's: dtype, kv_dtype, mfu, mbu, weights. A short prompt is
+    memory-bound: below the ridge the weights take longer than the arithmetic.
+    """
     return step_time(model, [(new_tokens, cached)], card, cards, **options)
 
 
-def decode_intensity(model: ModelConfig, batch: int, context: int, dtype: str = "bf16", kv_dtype: str = "bf16") -> float:
+def decode_intensity(
+    model: ModelConfig, batch: int, context: int, dtype: str = "bf16", kv_dtype: str = "bf16"
+) -> float:
     """Return the FLOPs per byte of a decode step."""
     return decode_flops(model, batch, context) / decode_bytes(model, batch, context, dtype, kv_dtype)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from ..configs import ModelConfig
 from ..hardware import Accelerator
@@ -86,7 +87,8 @@ def memory_plan(
 
 def min_cards(weights: float, card: Accelerator, utilization: float = UTILIZATION) -> int:
     """Return how many cards hold these bytes of weights within their usable share, nothing else counted."""
-    return math.ceil(require_positive("weights", weights) / (require_fraction("utilization", utilization) * card.memory_bytes))
+    usable = require_fraction("utilization", utilization) * card.memory_bytes
+    return math.ceil(require_positive("weights", weights) / usable)
 
 
 def largest_batch(
@@ -98,7 +100,7 @@ def largest_batch(
     mbu: float = 0.6,
     mfu: float = 0.5,
     memory: bool = True,
-    **options,
+    **options: Any,
 ) -> int:
     """Return the largest batch whose decode step at this context takes at most tpot seconds.
 
