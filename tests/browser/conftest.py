@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -16,7 +17,7 @@ from course.quiz.render import form_html
 from course.quiz.schema import Question, load
 
 ROOT = Path(__file__).resolve().parents[2]
-SITE = ROOT / "_build" / "html"
+SITE = Path(os.environ.get("BOOK_HTML") or ROOT / "_build" / "html")  # BOOK_HTML: a build that stands elsewhere
 DEMO = ROOT / "tests" / "data" / "demo.yml"
 
 
