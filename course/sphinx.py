@@ -102,8 +102,10 @@ def _read_again(app: Sphinx, env: Any, added: set, changed: set, removed: set) -
 
 def _page(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     slug = app.config.course_slug
+    icon = context["pathto"]("_static/favicon.svg", resource=True)
+    context["metatags"] = context.get("metatags", "") + f'\n<link rel="icon" type="image/svg+xml" href="{escape(icon)}">'
     if pagename.startswith("solutions/"):
-        context["metatags"] = context.get("metatags", "") + '\n<meta name="robots" content="noindex">'
+        context["metatags"] += '\n<meta name="robots" content="noindex">'
     if not slug or "body" not in context:
         return
     colab = colab_url(slug, pagename, Path(app.srcdir))

@@ -59,13 +59,17 @@ def count_cells(path: Path, root: Path) -> Cells:
     return Cells(notebooks.shown(path, root), len(code), exempt)
 
 
+def _in_table(text: str) -> str:
+    return " ".join(text.replace("|", r"\|").split())
+
+
 def markdown(root: Path, today: datetime.date | None = None) -> str:
     """The body of the status page, in Markdown."""
     cells = [count_cells(path, root) for path in notebooks.find(root=root)]
     day = today or datetime.datetime.now(datetime.timezone.utc).date()
     total, compared = sum(c.total for c in cells), sum(c.compared for c in cells)
     lines = [f"Built on {day.isoformat()} with Python {platform.python_version()}.", "", "## Cells", ""]
-    lines += [f"{total} code cells in {len(cells)} notebooks. The tests run all of them and compare the output of {compared}.", ""]
+    lines += [f"{total} code cells in {len(cells)} notebook{'s' * (len(cells) != 1)}. The tests run all of them and compare the output of {compared}.", ""]
     lines += ["| notebook | code cells | compared | exempt |", "|---|---|---|---|"]
     lines += [f"| `{c.notebook}` | {c.total} | {c.compared} | {len(c.exempt)} |" for c in cells]
     lines += ["", "## Exempt cells", ""]
@@ -73,7 +77,7 @@ def markdown(root: Path, today: datetime.date | None = None) -> str:
     if exempt:
         lines += ["The tests run these too, except where the tag is `nbval-skip`, but do not compare what they print.", ""]
         lines += ["| notebook | code cell | tag | reason |", "|---|---|---|---|"]
-        lines += [f"| `{notebook}` | {e.number} | `{e.tag}` | {e.reason} |" for notebook, e in exempt]
+        lines += [f"| `{notebook}` | {e.number} | `{e.tag}` | {_in_table(e.reason)} |" for notebook, e in exempt]
     else:
         lines += ["None: the tests compare the output of every cell."]
     lines += ["", "## Versions", "", "The pinned versions that the tests run with:", "", "| package | version |", "|---|---|"]
