@@ -71,6 +71,11 @@ def test_unused_scripts_go_and_others_stay() -> None:
     )
 
 
+def test_the_title_for_paper_is_no_second_h1() -> None:
+    page = '<div id="jb-print-docs-body" class="onlyprint">\n    <h1>Title</h1></div><article><h1>Title</h1></article>'
+    assert site_assets.with_one_h1(page) == page.replace("<h1>Title</h1></div>", '<p class="print-title">Title</p></div>')
+
+
 def test_icon_codes() -> None:
     style = '.fa-list:before,.fa-list-squares:before{content:"\\f03a"}.fa-sun:before{content:"\\f185"}'
     assert site_assets.icon_codes(style, {"fa-list-squares"}) == {0xF03A}
