@@ -85,6 +85,8 @@ def test_an_editor_that_drops_metadata_leaves_name_and_decorators(tmp_path: Path
     for cell in notebook.cells:
         cell.metadata.clear()
     report = graded(notebook, tmp_path, root, name=f"Copy of {small_lab.STEM} (1).ipynb")
+    ready, _ = grade.prepared(notebook, notebooks.read(root / "labs" / f"{small_lab.STEM}.ipynb"), "# harness", "secret")
+    assert [cell.source.startswith("_kept") for cell in ready.cells].index(True) == 3  # in the student's place, not at the end
     assert report["lab"] == small_lab.STEM
     assert words(report) == ["right", "right"]
 

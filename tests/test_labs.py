@@ -224,6 +224,19 @@ def test_hand_edits_are_seen_and_undone(made: Path) -> None:
     assert (lab.read_bytes(), solution.read_bytes()) == before
 
 
+def test_a_lab_without_outputs_is_executed_again(made: Path) -> None:
+    lab = made / "labs" / f"{STEM}.ipynb"
+    before = lab.read_bytes()
+    notebook = notebooks.read(lab)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    notebooks.write(notebook, lab)
+    assert labs.differences(STEM, made, quiz_html) == []
+    assert labs.generate(STEM, made, quiz_html) == [f"labs/{STEM}.ipynb"]
+    assert lab.read_bytes() == before
+
+
 def test_a_lab_that_raises_is_not_written(tmp_path: Path) -> None:
     notebook = small_lab.solution()
     notebook.cells.insert(10, new_code_cell("def show():\n    print(scale(np.ones(2), 1.0))\n\nshow()"))
