@@ -102,11 +102,12 @@ def demo(tmp_path_factory: pytest.TempPathFactory, demo_questions: list[Question
 
 @pytest.fixture(scope="session")
 def site_files() -> dict[str, Path]:
-    """Every page of the built site: address below the root -> file."""
+    """Every page of the built site: address below the root -> file. A page that only leads to another is not one."""
     if not (SITE / "index.html").exists():
         pytest.fail("the site is not built: run `make book` first", pytrace=False)
     below = {path.relative_to(SITE).as_posix(): path for path in sorted(SITE.rglob("*.html"))}
-    return {name: path for name, path in below.items() if not name.startswith("_")}
+    pages = {name: path for name, path in below.items() if not name.startswith("_")}
+    return {name: path for name, path in pages.items() if 'http-equiv="refresh"' not in path.read_text(encoding="utf-8").lower()}
 
 
 @pytest.fixture(scope="session")

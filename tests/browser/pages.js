@@ -28,6 +28,10 @@ function ratio(a, b) {
   return (high + 0.05) / (low + 0.05);
 }
 
+function seen(node) {
+  return node.getClientRects().length > 0 && node.checkVisibility({ opacityProperty: true, visibilityProperty: true });
+}
+
 // Text below `selector` whose contrast is under `least`, each as "ratio: text"; and how many texts were measured.
 function faint(selector, least) {
   const faults = [];
@@ -36,7 +40,7 @@ function faint(selector, least) {
     const walk = document.createTreeWalker(top, NodeFilter.SHOW_TEXT);
     while (walk.nextNode()) {
       const node = walk.currentNode.parentElement;
-      if (!walk.currentNode.data.trim() || node.closest("script, style, noscript") || !node.getClientRects().length) continue;
+      if (!walk.currentNode.data.trim() || node.closest("script, style, noscript") || !seen(node)) continue;
       measured += 1;
       const below = ground(node);
       const found = ratio(over(rgba(getComputedStyle(node).color), below), below);

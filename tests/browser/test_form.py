@@ -123,11 +123,18 @@ def test_narrow_screen_does_not_scroll(watch, demo: str, demo_questions: list[Qu
     assert page.evaluate("measure.overflow()") is None
 
 
-def test_print_shows_questions_and_no_buttons(watch, demo: str) -> None:
+def test_print_shows_questions_dark_on_white_and_no_buttons(watch, demo: str, demo_questions: list[Question]) -> None:
     page = watch(color_scheme="dark").page(demo)
-    page.emulate_media(media="print", color_scheme="light")
+    page.evaluate("() => { document.documentElement.dataset.theme = 'dark'; }")
+    page.evaluate(MEASURE)
+    for question, answer in zip(demo_questions[:3], (drive.right_answer, drive.right_answer, lambda q: ((), "1 B")), strict=True):
+        drive.by_mouse(page, question, answer(question))
+    page.emulate_media(media="print")
     assert page.locator("form.quiz button:visible").count() == 0
     assert page.locator("form.quiz .quiz-option:visible").count() == 8
+    assert page.locator("form.quiz").first.evaluate("node => getComputedStyle(node).backgroundColor") == "rgb(255, 255, 255)"
+    found = page.evaluate("measure.faint('form.quiz', 4.5)")
+    assert found["measured"] > 30 and not found["faults"], found
 
 
 def test_a_cell_run_again_starts_its_new_form(watch, demo: str, demo_questions: list[Question]) -> None:
@@ -140,3 +147,13 @@ def test_a_cell_run_again_starts_its_new_form(watch, demo: str, demo_questions: 
       fresh.textContent = old.textContent; old.replaceWith(fresh); }""")
     drive.by_mouse(page, demo_questions[0], drive.right_answer(demo_questions[0]))
     assert drive.state(page, demo_questions[0]) == "right"
+
+
+def test_a_form_that_is_still_being_parsed_is_left_alone(watch, demo: str) -> None:
+    """A parser may pause within a form, and another form's timer may fire just then."""
+    seen = watch()
+    page = seen.page(demo)
+    ready = page.evaluate("""() => { const form = document.querySelector("form.quiz"), part = form.cloneNode(false);
+      delete part.dataset.ready; part.append(form.querySelector(".quiz-question").cloneNode(true)); document.body.append(part);
+      window[Object.keys(window).find((name) => name.startsWith("quizCell"))].start(); return "ready" in part.dataset; }""")
+    assert not ready and not seen.errors
