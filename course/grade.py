@@ -156,7 +156,7 @@ def grade(path: Path, stem: str | None = None, root: Path = notebooks.ROOT, seco
     ready, tasks = prepared(student, pristine, harness, secret)
     rows = _results(_run(ready, path.name, seconds), secret, tasks)
     right = sum(row["result"] == "right" for row in rows)
-    return {"file": path.name, "lab": stem, "checks from": "the repository" if stem else "the file itself", "right": right, "tasks": len(rows), "checks": rows}
+    return {"file": path.name, "lab": stem, "checks_from": "the repository" if stem else "the file itself", "right": right, "tasks": len(rows), "checks": rows}
 
 
 def main(arguments: Sequence[str] | None = None) -> int | str:

@@ -50,14 +50,16 @@ def problems(notebook: NotebookNode) -> list[Rule]:
         names = {cell.metadata["course"]["function"] for _, cell in cells if role(cell) == "task"}
         for place, cell in cells:
             if cell.cell_type == "code" and role(cell) in ("", "task"):
-                found += [Rule(place, f"calls {name}, a task's function, outside a check and not below `if after(…):`") for name in _early_uses(cell.source, names)]
+                used = _early_uses(cell.source, names)
+                found += [Rule(place, f"calls {name}, a task's function, outside a check and not below `if after(…):`") for name in used]
     return sorted(found, key=lambda rule: rule.cell or 0)
 
 
 def _marks(place: int, cell: NotebookNode) -> Iterator[Rule]:
     """The metadata, and the pairs of BEGIN and END."""
     marks = cell.metadata.get("course", {})
-    if set(marks) - {*ROLES, "function"} or sum(name in marks for name in ROLES) > 1 or (marks and cell.cell_type != "code"):
+    roles = [name for name in ROLES if name in marks]
+    if set(marks) - {*ROLES, "function"} or len(roles) > 1 or (marks and cell.cell_type != "code"):
         yield Rule(place, f"metadata course {dict(marks)}: one of {', '.join(ROLES)}, on a code cell")
     for name in ("task", "check"):
         if name in marks and (not isinstance(marks[name], int) or isinstance(marks[name], bool) or marks[name] < 1):

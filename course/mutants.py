@@ -238,7 +238,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             marks |= made
             named = sum(mutant.task == task for mutant in lists.mutants)
             alternatives = sum(right.task == task for right in lists.alternatives)
-            print(f"{stem} task {task}: {named} named; {sum(mark == '✗' for mark in made.values())} of {len(made)} generated rejected; {alternatives} right answers")
+            rejected = sum(mark == "✗" for mark in made.values())
+            print(f"{stem} task {task}: {named} named; {rejected} of {len(made)} generated rejected; {alternatives} right answers")
             if options.survivors:
                 print("".join(f"    {name}\n" for name, mark in made.items() if mark != "✗"), end="")
         faults += generated_faults(marks, lists.equivalent)

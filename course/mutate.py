@@ -18,6 +18,10 @@ _TWINS = [("sin", "cos"), ("max", "min"), ("amax", "amin"), ("argmax", "argmin")
 _TWINS += [("ones_like", "zeros_like"), ("floor", "ceil"), ("any", "all"), ("float32", "float64"), ("int64", "int32"), ("rsqrt", "sqrt"), ("float", "double")]
 _TWINS += [("append", "insert"), ("popleft", "pop"), ("break", "continue")]
 SWAPPED = {a: b for a, b in _TWINS} | {b: a for a, b in _TWINS} | {"silu": "sigmoid", "sigmoid": "tanh", "log": "log2", "exp": "exp2", "bfloat16": "float16"}
+_MODULES = ("np", "numpy", "torch", "F", "math")
+_NO_PLACE = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
+_LEFT_OUT = ("sqrt", "rsqrt", "abs", "exp", "softmax", "norm", "tanh", "sigmoid", "silu", "gelu", "relu")  # f(x) becomes x
+_LEFT_OUT += ("round", "ceil", "floor", "clamp", "masked_fill", "copy", "clone", "sorted", "int", "len", "set")
 _AXES = ("transpose", "swapaxes", "t", "permute", "contiguous")
 _ORDER_FREE = ("max", "min", "maximum", "minimum", "add", "isclose", "allclose", "transpose", "swapaxes", "range", "zip", "isinstance", "print")
 _OPERATORS: dict[type[ast.operator], list[type[ast.operator]]] = {
@@ -93,7 +97,7 @@ def _nodes(node: ast.AST, statement: ast.stmt | None, function: ast.FunctionDef 
     function = node if isinstance(node, ast.FunctionDef) else function
     for field, value in ast.iter_fields(node):
         for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
-            if isinstance(child, ast.AST) and not isinstance(child, (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)) and field not in ("annotation", "returns"):
+            if isinstance(child, ast.AST) and not isinstance(child, _NO_PLACE) and field not in ("annotation", "returns"):
                 inner = child if isinstance(child, ast.stmt) else statement
                 if inner is not None and function is not None:
                     yield inner, _Place(node, field, index), child, function
@@ -177,14 +181,15 @@ def _call(node: ast.Call) -> Iterator[ast.AST]:
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     if name in _AXES and isinstance(node.func, ast.Attribute):
         receiver = node.func.value
-        yield node.args[0] if isinstance(receiver, ast.Name) and receiver.id in ("np", "torch", "numpy") and node.args else receiver
+        yield node.args[0] if isinstance(receiver, ast.Name) and receiver.id in _MODULES and node.args else receiver
     yield from _swapped_arguments(node, name)
     for index, keyword in enumerate(node.keywords):
         if keyword.arg not in (None, "device"):
             yield ast.Call(node.func, node.args, node.keywords[:index] + node.keywords[index + 1 :])
-    if name in ("sqrt", "abs", "exp", "softmax", "tanh", "norm", "rsqrt", "silu", "sigmoid", "gelu", "relu", "round", "ceil", "floor", "clamp", "masked_fill", "copy", "clone", "sorted", "int", "len", "set"):
-        if isinstance(node.func, ast.Attribute) and not (isinstance(node.func.value, ast.Name) and node.func.value.id in ("np", "torch", "math", "F", "numpy")) and name not in ("int", "len", "set"):
-            yield node.func.value
+    if name in _LEFT_OUT:
+        method = isinstance(node.func, ast.Attribute) and not (isinstance(node.func.value, ast.Name) and node.func.value.id in _MODULES)
+        if method and name not in ("int", "len", "set"):
+            yield node.func.value  # type: ignore[attr-defined]
         elif node.args:
             yield node.args[0]
     if name == "range" and node.args:

@@ -44,7 +44,7 @@ def words(report: dict) -> list[str]:
 def test_a_filled_lab_is_right_and_known_by_its_metadata(tmp_path: Path, root: Path) -> None:
     report = graded(filled(), tmp_path, root)
     assert words(report) == ["right", "right"]
-    assert (report["lab"], report["checks from"], report["right"], report["tasks"]) == (small_lab.STEM, "the repository", 2, 2)
+    assert (report["lab"], report["checks_from"], report["right"], report["tasks"]) == (small_lab.STEM, "the repository", 2, 2)
 
 
 def test_an_untouched_lab_is_not_attempted(tmp_path: Path, root: Path) -> None:
@@ -95,7 +95,7 @@ def test_an_unknown_lab_is_graded_by_its_own_checks_and_says_so(tmp_path: Path, 
     notebook = filled()
     notebook.metadata.pop("course")
     report = graded(notebook, tmp_path, root)
-    assert (report["lab"], report["checks from"]) == (None, "the file itself")
+    assert (report["lab"], report["checks_from"]) == (None, "the file itself")
     assert words(report) == ["right", "right"]
 
 
