@@ -13,6 +13,10 @@ MUTANTS = [
     Mutant(task=1, name="overflow", code="def masked_softmax(scores, mask):\n    p = torch.exp(scores) * mask\n    return p / p.sum(-1, keepdim=True).clamp_min(1e-30)\n", hint="overflow"),
     Mutant(task=1, name="the input is changed", replace=("scores.masked_fill(~mask", "scores.masked_fill_(~mask"), hint="in place"),
     Mutant(task=1, name="the mask is ignored", replace=("scores = scores.masked_fill(~mask, -math.inf)", "pass"), hint="masked key has weight"),
+    Mutant(task=1, name="mask after softmax, renormalised", code="def masked_softmax(scores, mask):\n    p = torch.softmax(scores, -1) * mask\n    return p / p.sum(-1, keepdim=True).clamp_min(1e-30)\n", hint="swallows the visible ones"),
+    Mutant(task=1, name="renormalised with a small number", code="def masked_softmax(scores, mask):\n    p = torch.softmax(scores, -1) * mask\n    return p / (p.sum(-1, keepdim=True) + 1e-9)\n", hint="digits"),
+    Mutant(task=1, name="the mask is changed", code="def masked_softmax(scores, mask):\n    return torch.softmax(scores.masked_fill(mask.logical_not_(), -math.inf), -1).nan_to_num(0.0)\n", hint="the mask was changed"),
+    Mutant(task=1, name="float32 inside", code="def masked_softmax(scores, mask):\n    return torch.softmax(scores.float().masked_fill(~mask, -math.inf), -1).nan_to_num(0.0).to(scores.dtype)\n", hint="digits"),
     # 2: attention
     Mutant(task=2, name="no scale", replace=(" / math.sqrt(q.shape[-1])", ""), hint="no scale"),
     Mutant(task=2, name="scale by d", replace=("math.sqrt(q.shape[-1])", "q.shape[-1]"), hint="something else than the square root"),
@@ -22,14 +26,20 @@ MUTANTS = [
     Mutant(task=2, name="the diagonal is masked", replace=("masked_softmax(scores, mask)", "masked_softmax(scores, mask.tril(mask.shape[1] - mask.shape[0] - 1) if not mask.all() else mask)"), hint="wrong with one"),
     Mutant(task=2, name="one future token is visible", replace=("masked_softmax(scores, mask)", "masked_softmax(scores, mask | mask.roll(1, 1))"), hint="wrong with one"),
     Mutant(task=2, name="its own mask, aligned at the first key", replace=("masked_softmax(scores, mask)", "masked_softmax(scores, mask if mask.all() else torch.ones_like(mask).tril())"), hint="m - n \\+ i"),
+    Mutant(task=2, name="scale by a width typed in", replace=("math.sqrt(q.shape[-1])", "math.sqrt(8)"), hint="right at width 8"),
+    Mutant(task=2, name="a softmax without the empty row", replace=("masked_softmax(scores, mask)", "torch.softmax(scores.masked_fill(~mask, -math.inf), -1)"), hint="may look at nothing"),
+    Mutant(task=2, name="causal whatever the mask says", replace=("masked_softmax(scores, mask)", "masked_softmax(scores, mask if mask.all() else causal(*mask.shape))"), hint="nothing|not causal"),
+    Mutant(task=2, name="the queries are scaled in place", replace=("q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])", "q.div_(math.sqrt(q.shape[-1])) @ k.transpose(-2, -1)"), hint="in place"),
     # 3: many heads
     Mutant(task=3, name="heads split without the transpose", replace=("a.unflatten(-1, (n_heads, -1)).transpose(1, 2)", "a.reshape(a.shape[0], n_heads, a.shape[1], -1)"), hint="split without the transpose"),
     Mutant(task=3, name="split and merged without the transpose", replace=[("a.unflatten(-1, (n_heads, -1)).transpose(1, 2)", "a.reshape(a.shape[0], n_heads, a.shape[1], -1)"), ("heads.transpose(1, 2).flatten(2)", "heads.reshape(x.shape[0], x.shape[1], -1)")], hint="split without the transpose"),
     Mutant(task=3, name="heads merged without the transpose", replace=("heads.transpose(1, 2).flatten(2)", "heads.reshape(x.shape[0], x.shape[1], -1)"), hint="merged without the transpose"),
     Mutant(task=3, name="no output projection", replace=('.flatten(2) @ w["o"]', ".flatten(2)"), hint="output projection|got shape"),
-    Mutant(task=3, name="keys and values from x", replace=[('split(memory @ w["k"])', 'split(x @ w["k"])'), ('split(memory @ w["v"])', 'split(x @ w["v"])')], hint="keys and values from memory|RuntimeError"),
+    Mutant(task=3, name="keys and values from x", replace=[('split(memory @ w["k"])', 'split(x @ w["k"])'), ('split(memory @ w["v"])', 'split(x @ w["v"])')], hint="keys and values from memory"),
     Mutant(task=3, name="scale by the root of d_model", replace=('split(x @ w["q"])', 'split(x @ w["q"]) / math.sqrt(n_heads)'), hint="scale that of one head"),
     Mutant(task=3, name="head h takes every H-th column", replace=("a.unflatten(-1, (n_heads, -1)).transpose(1, 2)", "a.unflatten(-1, (-1, n_heads)).permute(0, 3, 1, 2)"), hint="own columns"),
+    Mutant(task=3, name="causal whatever the mask says", replace=('split(memory @ w["v"]), mask)', 'split(memory @ w["v"]), causal(x.shape[1], memory.shape[1]))'), hint="not causal"),
+    Mutant(task=3, name="values from x", replace=('split(memory @ w["v"])', 'split(x @ w["v"])'), hint="keys and values from memory"),
     # 4: RoPE
     Mutant(task=4, name="offset ignored", replace=("torch.arange(offset, offset + n,", "torch.arange(0, n,"), hint="offset is ignored"),
     Mutant(task=4, name="offset off by one", replace=("torch.arange(offset, offset + n,", "torch.arange(offset + 1 if offset else 0, offset + n + (1 if offset else 0),"), hint="off by one"),
@@ -48,6 +58,8 @@ MUTANTS = [
     Mutant(task=5, name="ReLU in place of SiLU", replace=("gate * torch.sigmoid(gate)", "torch.relu(gate)"), hint="not silu"),
     Mutant(task=5, name="no gate", replace=("gate * torch.sigmoid(gate) * (x @ w_up)", "gate * torch.sigmoid(gate)"), hint="not silu"),
     Mutant(task=5, name="branches added", replace=("torch.sigmoid(gate) * (x", "torch.sigmoid(gate) + (x"), hint="not silu"),
+    Mutant(task=5, name="a sigmoid that overflows", replace=("torch.sigmoid(gate)", "torch.exp(gate) / (1 + torch.exp(gate))"), hint="overflow"),
+    Mutant(task=5, name="float32 inside", replace=("gate = x @ w_gate", "gate = (x @ w_gate).float().to(x.dtype)"), hint="digits"),
     # 6: RMSNorm
     Mutant(task=6, name="LayerNorm", code="def rms_norm(x, weight, eps=1e-5):\n    return F.layer_norm(x, x.shape[-1:], weight, eps=eps)\n", hint="that is LayerNorm"),
     Mutant(task=6, name="weight ignored", replace=("(wide * weight)", "wide"), hint="weight is not used"),
@@ -57,6 +69,7 @@ MUTANTS = [
     Mutant(task=6, name="mean over the batch", replace=(".mean(dim=-1, keepdim=True)", ".mean(dim=0, keepdim=True)"), hint="over the last axis"),
     Mutant(task=6, name="mean in fp16", replace=("wide = x if x.dtype == torch.float64 else x.float()", "wide = x"), hint="squares overflow"),
     Mutant(task=6, name="float32 comes out", replace=("(wide * weight).to(x.dtype)", "wide * weight.to(wide.dtype)"), hint="dtype of x"),
+    Mutant(task=6, name="x is changed", replace=("wide = wide *", "wide *="), hint="in place"),
     # 7: the block
     Mutant(task=7, name="post-norm", code="def block(x, w, n_heads, past=None):\n    split = lambda a: a.unflatten(-1, (n_heads, -1)).transpose(1, 2)\n    t = past[0].shape[2] if past else 0\n    q, k, v = rope(split(x @ w['q']), t), rope(split(x @ w['k']), t), split(x @ w['v'])\n    if past:\n        k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)\n    o = attention(q, k, v, causal(x.shape[1], k.shape[2])).transpose(1, 2).flatten(2) @ w['o']\n    x = rms_norm(x + o, w['norm1'])\n    return rms_norm(x + swiglu(x, w['gate'], w['up'], w['down']), w['norm2']), (k, v)\n", hint="x itself|post-norm"),
     Mutant(task=7, name="first residual dropped", replace=('x = x + heads', "x = heads"), hint="residual"),
@@ -80,6 +93,8 @@ MUTANTS = [
     Mutant(task=7, name="only the chunk is handed on", replace=("return x, (k, v)", "return x, (k[:, :, t:], v[:, :, t:])"), hint="turned once only|got shape"),
     Mutant(task=7, name="keys and values swapped in the past", replace=("return x, (k, v)", "return x, (v, k)"), hint="keys of the second chunk|got shape|does not see"),
     Mutant(task=7, name="branches side by side", replace=('rms_norm(x, w["norm2"])', 'rms_norm(x - heads.transpose(1, 2).flatten(2) @ w["o"], w["norm2"])'), hint="then x \\+ feed-forward"),
+    Mutant(task=7, name="keys are kept before RoPE", replace=[('rope(split(h @ w["k"]), t)', 'split(h @ w["k"])'), ("attention(q, k, v,", "attention(q, rope(k), v,")], hint="before RoPE"),
+    Mutant(task=7, name="x is changed", replace=("x = x + heads", "x += heads"), hint="in place"),
     # 8: counting
     Mutant(task=8, name="keys and values as wide as queries", replace=("2 * d_model * n_kv_heads * head_dim", "2 * d_model * n_heads * head_dim"), hint="keys and values have 8 heads"),
     Mutant(task=8, name="width of the heads taken as d_model", replace=("2 * d_model * n_heads * head_dim +", "2 * d_model * d_model +"), hint="need not fill"),
@@ -100,6 +115,7 @@ MUTANTS = [
     Mutant(task=9, name="the stream is centred over the positions", replace=('x = w["embedding"][ids]', 'x = w["embedding"][ids]\n    x = x - x.mean(1, keepdim=True)'), hint="the future is visible"),
     Mutant(task=9, name="sequences of a batch mixed", replace=('x = w["embedding"][ids]', 'x = w["embedding"][ids]\n    x = x - x.mean(0, keepdim=True)'), hint="every block in order|see each other|final norm"),
     Mutant(task=9, name="the ids are ignored", replace=('w["embedding"][ids]', 'w["embedding"][torch.zeros_like(ids)]'), hint="does the model see it"),
+    Mutant(task=9, name="the past in reverse order", replace=("memory.append(kept)", "memory.insert(0, kept)"), hint="its own past"),
 ]
 
 ALTERNATIVES = [
