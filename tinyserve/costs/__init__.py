@@ -4,6 +4,15 @@ This package is the only place where such a formula is written; chapters,
 quizzes and figures call it. ``from tinyserve import costs`` gives every name.
 """
 
+from .attention_io import (
+    linear_attention_flops,
+    naive_attention_elements,
+    score_matrix_bytes,
+    sram_elements,
+    tile_counts,
+    tiled_attention_elements,
+    window_pairs,
+)
 from .dataflow import (
     DataFlowRow,
     data_flow,
@@ -78,6 +87,13 @@ from .serving import (
     min_cards,
     request_times,
 )
+from .shapes import (
+    decode_time_by_shape,
+    head_shape,
+    layer_matrix_shapes,
+    matrix_shapes,
+    prefill_time_by_shape,
+)
 
 __all__ = [
     "ACTIVATION_BYTES",
@@ -105,22 +121,26 @@ __all__ = [
     "decode_intensity",
     "decode_intensity_limit",
     "decode_time",
+    "decode_time_by_shape",
     "dtype_bytes",
     "ffn_matrix_params",
     "flops_by_component",
     "forward_flops",
     "head_flops",
+    "head_shape",
     "kv_cache_bytes",
     "kv_cache_bytes_per_card",
     "kv_equals_weights_batch",
     "largest_batch",
     "layer_bias_params",
     "layer_linear_flops_per_token",
+    "layer_matrix_shapes",
     "layer_params",
     "linear_flops_per_token",
     "matmul_bytes",
     "matmul_flops",
     "matmul_intensity",
+    "matrix_shapes",
     "memory_plan",
     "min_cards",
     "model_bandwidth_utilization",
@@ -129,6 +149,7 @@ __all__ = [
     "params",
     "params_by_component",
     "prefill_time",
+    "prefill_time_by_shape",
     "quantized_weight_bytes",
     "request_times",
     "ridge",
