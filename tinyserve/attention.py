@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -65,3 +66,103 @@ def naive_attention(
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
     return scores.softmax(dim=-1) @ v
+
+
+@dataclass
+class TileCounter:
+    """What tiled_attention did, summed over batch and query heads (and over calls, until you make a new one).
+
+    read and written are elements that cross between the large slow memory
+    ("HBM") and the small fast one ("SRAM"); rescaled are the multiplications that
+    move the running output to a new maximum.
+    """
+
+    computed: int = 0
+    skipped: int = 0
+    read: int = 0
+    written: int = 0
+    rescaled: int = 0
+
+    @property
+    def moved(self) -> int:
+        """Elements read plus elements written."""
+        return self.read + self.written
+
+
+def _one_query_block(
+    q: Tensor, k: Tensor, v: Tensor, starts: range, block_k: int, last_key: Tensor | None, counter: TileCounter
+) -> Tensor:
+    """Return softmax(q k^T) v for one block of scaled queries [b, h, rows, d_h], one tile of keys after the other.
+
+    last_key [rows] is the last key each row may see; None without a mask.
+    """
+    lanes, rows, width = q.shape[0] * q.shape[1], q.shape[2], v.shape[3]
+    top = q.new_full((*q.shape[:3], 1), -math.inf)  # largest score so far
+    total = torch.zeros_like(top)  # sum of exp(score - top) so far
+    out = q.new_zeros(*q.shape[:3], width)
+    for start in starts:
+        k_tile, v_tile = k[:, :, start : start + block_k], v[:, :, start : start + block_k]
+        counter.read += lanes * k_tile.shape[2] * (q.shape[3] + width)
+        scores = q @ k_tile.transpose(-2, -1)
+        if last_key is not None:
+            keys = torch.arange(start, start + k_tile.shape[2], device=q.device)
+            scores = scores.masked_fill(keys > last_key[:, None], -math.inf)
+        new_top = torch.maximum(top, scores.amax(dim=-1, keepdim=True))
+        weights = (scores - new_top).exp()
+        old = (top - new_top).exp()  # 0 at the first tile, where top is -inf
+        total = total * old + weights.sum(dim=-1, keepdim=True)
+        out = out * old + weights @ v_tile
+        top = new_top
+        counter.computed += lanes
+        counter.rescaled += lanes * rows * width
+    return out / total
+
+
+def tiled_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    block_q: int = 64,
+    block_k: int = 64,
+    causal: bool = False,
+    counter: TileCounter | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """Return what naive_attention returns, with never more than block_q x block_k scores of a head at a time.
+
+    q [b, n_heads, n, d_h]; k and v [b, n_kv_heads, m, d_h]; returns
+    [b, n_heads, n, d_h]. Blocks need not divide n or m. With causal=True tiles
+    that lie wholly above the diagonal are not computed; the queries are the last n
+    of the m positions, as in causal_mask. counter collects what was done: each
+    block of queries is read once and its output written once; a tile reads its K
+    and V for every query head. Raises ValueError for shapes that do not fit, for
+    a block below 1, no key, and for causal with n > m. Online softmax: Milakov
+    and Gimelshein 2018, arXiv 1805.02867; tiles: Dao et al. 2022, arXiv
+    2205.14135; queries in the outer loop: Dao 2023, arXiv 2307.08691.
+    """
+    _check_shapes(q, k, v)
+    for name, block in (("block_q", block_q), ("block_k", block_k)):
+        if block < 1:
+            raise ValueError(f"{name}={block} is below 1")
+    n, m = q.shape[2], k.shape[2]
+    if n < 1 or m < 1:
+        raise ValueError(f"n={n} queries and m={m} keys: both must be at least 1")
+    if causal and n > m:
+        raise ValueError(f"causal with n={n} queries and m={m} keys: n must not exceed m")
+    counter = TileCounter() if counter is None else counter
+    lanes = q.shape[0] * q.shape[1]
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
+    q = q * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    blocks = []
+    for first in range(0, n, block_q):
+        q_block = q[:, :, first : first + block_q]
+        rows = torch.arange(first, first + q_block.shape[2], device=q.device)
+        visible = m - n + int(rows[-1]) + 1 if causal else m
+        starts, tiles = range(0, visible, block_k), -(-m // block_k)
+        counter.read += q_block.numel()
+        counter.skipped += lanes * (tiles - len(starts))
+        last_key = rows + m - n if causal else None
+        blocks.append(_one_query_block(q_block, k, v, starts, block_k, last_key, counter))
+        counter.written += blocks[-1].numel()
+    return torch.cat(blocks, dim=2)
