@@ -72,6 +72,7 @@ def _verdict(task, test):  # run one check function: its mark and what to say. N
                 place = f"\n    in {code.co_name}, line {step.tb_lineno} of its cell"
             step = step.tb_next
         kind = "" if isinstance(error, _TooLong) else "stopped by you" if isinstance(error, KeyboardInterrupt) else type(error).__name__
+        said += ": did the cell that defines it run without an error?" if isinstance(error, NameError) else ""
         return "✗", ": ".join(part for part in (kind, said) if part) + place
 
 
@@ -82,6 +83,9 @@ def check(task):
         title, printed = test.__name__.replace("_", " "), _Shortened()
         with contextlib.redirect_stdout(printed):
             mark, text = _verdict(task, test)
+        wrong = [str(other) for other, result in sorted(RESULTS.items()) if other < task and result["mark"] == "✗"]
+        if mark == "✗" and wrong:
+            text += f"\n    (task {', '.join(wrong)} is ✗ too: where this task uses it, mend it first)"
         CHECKS[task], RESULTS[task] = test, {"mark": mark, "title": title, "text": text}
         if not printed.closed and printed.getvalue():
             print(printed.getvalue().rstrip("\n"))

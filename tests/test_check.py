@@ -311,3 +311,24 @@ def test_it_imports_the_standard_library_and_numpy_alone() -> None:
 @pytest.mark.parametrize("minor", [10, 11, 12, 13])
 def test_it_parses_on_every_python(minor: int) -> None:
     ast.parse(HARNESS.read_text(encoding="utf-8"), feature_version=(3, minor))
+
+
+def test_a_wrong_earlier_task_is_named_on_a_later_cross(lab):
+    def wrong() -> None:
+        lab["that"](False, "a hint")
+
+    assert run(lab, wrong, task=2) == ("✗", "a hint")
+    mark, text = run(lab, wrong, task=3)
+    assert mark == "✗" and text.startswith("a hint") and "task 2 is ✗ too" in text
+    assert run(lab, lambda: None, task=4) == ("✓", "")
+    run(lab, lambda: None, task=2)
+    run(lab, lambda: None, task=3)
+    assert run(lab, wrong, task=5) == ("✗", "a hint")
+
+
+def test_a_name_that_is_missing_points_to_the_cell_that_defines_it(lab):
+    def missing() -> None:
+        answer_that_never_ran()  # noqa: F821
+
+    mark, text = run(lab, missing)
+    assert mark == "✗" and "did the cell that defines it run without an error?" in text
