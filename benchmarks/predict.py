@@ -29,10 +29,13 @@ from tinyserve.model import build
 
 CODE = (
     "benchmarks/predict.py", "benchmarks/cases.py", "benchmarks/roofs.py", "benchmarks/residue.py",
-    "tinyserve/model.py", "tinyserve/probe.py", "tinyserve/costs/shapes.py", "tinyserve/costs/roofline.py",
+    "tinyserve/model.py", "tinyserve/rope.py", "tinyserve/probe.py", "tinyserve/costs/shapes.py", "tinyserve/costs/roofline.py",
 )
 TIMES_CACHE = 10
 """A model streams at least this many last-level caches in a step, so that its weights are cold."""
+
+QUIET = 0.1
+"""A read rate that moves by more than this share between start and end tells of another job on the machine."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ def plan(device: str, quick: bool, cache: int) -> Plan:
     decode = tuple(Case("decode", b, t) for b, t in ((1, 16), (1, 1024), (1, 4096), (4, 256), (4, 2048), (16, 512)))
     prefill = tuple(Case("prefill", 1, n) for n in (64, 256, 512))
     gemv, gemm = probe.GEMV_SHAPES[device], probe.GEMM_SIZES[device]
-    widths = (1024, 2048) if device == "cpu" else (2048, 4096, 8192)
+    widths = (1024, 1536, 2048) if device == "cpu" else (2048, 4096, 8192)
     least = TIMES_CACHE * cache if device == "cpu" else max(TIMES_CACHE * cache, 4e9)
     pool = probe.POOL_BYTES[device]
     return Plan(widths, least, decode + prefill, pool, 0.4, 9, 5, gemm, gemv, widths[-1])
@@ -117,8 +120,9 @@ def run(device: str, quick: bool) -> dict[str, Any]:
     for model in models:
         rows += run_model(model, roofs, prober, todo, clock)
         left.append(run_residue(model, prober, todo))
+    drift = probe.stream_rate(prober.pool, device, todo.budget).median / roofs.card.bandwidth - 1
     return {
-        "device": device, "dtype": dtype, "quick": quick, "cache_bytes": cache,
+        "drift": drift, "device": device, "dtype": dtype, "quick": quick, "cache_bytes": cache,
         "models": [asdict(m) | {"streamed_bytes": costs.weight_bytes(m, dtype, resident=False)} for m in models],
         "roofs": {
             "stream": roofs.card.bandwidth, "gemm": roofs.card.peak(dtype), "best_gemv": roofs.best_gemv,
@@ -144,6 +148,8 @@ def table(data: dict[str, Any]) -> str:
         lines.append(f"\n{item['model']}: {empty['operations']['launches']} operations a step, empty {empty['median'] * 1e3:.2f} ms")
         for name, seconds in item.get("variants", {}).get("median", {}).items():
             lines.append(f"  {name:<12}{seconds * 1e3:9.2f} ms")
+    if abs(data["drift"]) > QUIET:
+        lines.append(f"\nThe read rate moved by {data['drift']:+.0%} during the run: something else used this machine. Run it again.")
     return "\n".join([*lines, f"\n{data['seconds']:.0f} s in all"])
 
 

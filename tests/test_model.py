@@ -9,7 +9,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from tinyserve import costs
 from tinyserve.attention import naive_attention
 from tinyserve.configs import LLAMA_3_8B, LLAMA_3_70B, OPT_13B, QWEN2_5_7B, ModelConfig
-from tinyserve.model import apply_rope, build, empty_kv, grouped_attention, rope_table
+from tinyserve.model import build, empty_kv, grouped_attention
+from tinyserve.rope import apply_rope, rope_table
 
 TINY = ModelConfig("tiny", 3, 48, 6, 2, 8, 80, 101)
 VARIANTS = [TINY, replace(TINY, tied_embedding=True), replace(TINY, bias="qkv", n_kv_heads=6, rope_theta=500.0)]

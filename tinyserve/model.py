@@ -1,8 +1,7 @@
 """A decoder of the Llama kind in plain torch: RMSNorm, RoPE, grouped-query attention, SwiGLU.
 
-First version: random weights, no loader. K and V of earlier tokens are plain
-tensors that the caller allocates (``empty_kv``); a cache class comes with the
-chapter on it. Shapes: b sequences, n new tokens, t tokens in reach (cached and
+Random weights, no loader. K and V are plain tensors that the caller allocates
+(``empty_kv``). Shapes: b sequences, n new tokens, t tokens in reach (cached and
 new), H query heads, K key/value heads, d_h numbers in a head.
 """
 
@@ -15,36 +14,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .configs import ModelConfig
+from .rope import apply_rope, rope_table
 
 KV = list[tuple[Tensor, Tensor]]
 """K and V of every layer, each [b, K, t, d_h]; the last n slots are for the new tokens."""
 
 
-def rope_table(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
-    """Return cosines and sines [n, d_h] in float32 for positions [n]; Su et al. 2021, arXiv 2104.09864.
-
-    Pair i is (i, i + d_h/2), as in Llama's published weights, and turns by
-    position * theta**(-2i/d_h).
-    """
-    step = torch.arange(0, head_dim, 2, device=positions.device, dtype=torch.float32) / head_dim
-    angle = positions.to(torch.float32)[:, None] * theta**-step  # [n, d_h/2]
-    angle = torch.cat((angle, angle), dim=-1)  # [n, d_h]
-    return angle.cos(), angle.sin()
-
-
-def apply_rope(x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
-    """Turn the pairs of x [b, heads, n, d_h] by the table's angles; same shape."""
-    first, second = x.chunk(2, dim=-1)
-    turned = torch.cat((-second, first), dim=-1)  # rotate half
-    return x * table[0].to(x.dtype) + turned * table[1].to(x.dtype)
-
-
 def grouped_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Return causal attention [b, H, n, d_h] of q [b, H, n, d_h] on k and v [b, K, t, d_h].
 
-    The H/K query heads of a group are stacked as rows, so that K and V are read
-    where they lie and not repeated. The queries are the last n of the t
-    positions. Equal to tinyserve.attention.naive_attention(causal=True).
+    The H/K query heads of a group are rows of one product: K and V are not
+    repeated. The queries are the last n of the t positions.
     """
     b, heads, n, d_h = q.shape
     kv_heads, t = k.shape[1], k.shape[2]
@@ -114,15 +94,12 @@ class Decoder(nn.Module):
         return F.linear(x, self.embedding.weight if self.head is None else self.head.weight)
 
     @torch.no_grad()
-    def forward(
-        self, ids: Tensor, positions: Tensor | None = None, kv: KV | None = None, logits: str = "last"
-    ) -> Tensor:
+    def forward(self, ids: Tensor, positions: Tensor | None = None, kv: KV | None = None, logits: str = "last") -> Tensor:
         """Return logits [b, 1, vocab] of the last position, or [b, n, vocab] with logits="all".
 
         ids [b, n]; positions [n], by default the last n of the t in reach. kv: K and
-        V [b, K, t, d_h] of every layer, with the n new tokens' slots last; they are
-        written in place. A decode step at context t has n = 1 and kv of length t.
-        Raises ValueError for shapes that do not fit and another word for logits.
+        V of every layer, the n new tokens' slots last, written in place: a decode
+        step at context t has n = 1 and kv of length t. Raises ValueError for shapes that do not fit and another word for logits.
         """
         if ids.dim() != 2 or ids.shape[1] < 1:
             raise ValueError(f"ids has shape {list(ids.shape)}, not [batch, tokens] with a token at least")
@@ -146,8 +123,7 @@ def build(
 ) -> Decoder:
     """Return a decoder with normal random matrices of this standard deviation, and norms of ones.
 
-    On device "meta" it has shapes and no numbers. Raises ValueError for std not
-    above 0 and for a config that this decoder does not cover.
+    On "meta" it has no numbers. Raises ValueError for std not above 0 or an uncovered config.
     """
     if not std > 0:
         raise ValueError(f"std={std!r} is not above 0")
@@ -158,10 +134,9 @@ def build(
     model = model.to_empty(device=device).requires_grad_(False)
     generator = torch.Generator(device=device).manual_seed(seed)
     for name, parameter in model.named_parameters():
+        parameter.fill_(1.0 if "norm" in name else 0.0)
         if parameter.dim() == 2:
             parameter.normal_(std=std, generator=generator)
-        else:
-            parameter.fill_(1.0 if "norm" in name else 0.0)
     return model
 
 
