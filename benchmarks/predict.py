@@ -126,7 +126,7 @@ def run(device: str, quick: bool) -> dict[str, Any]:
         "models": [asdict(m) | {"streamed_bytes": costs.weight_bytes(m, dtype, resident=False)} for m in models],
         "roofs": {
             "stream": roofs.card.bandwidth, "gemm": roofs.card.peak(dtype), "best_gemv": roofs.best_gemv,
-            "repetitions": roofs.repetitions,
+            "repetitions": {name: [float(f"{x:.4g}") for x in times] for name, times in roofs.repetitions.items()},
         },
         "cases": rows, "median_errors": median_errors(rows), "residue": left, "seconds": time.perf_counter() - begin,
     }
