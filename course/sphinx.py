@@ -17,7 +17,7 @@ from urllib.parse import quote
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from course import site_assets, status
+from course import hardware_table, site_assets, status
 
 _SLUG = re.compile(r"[\w.-]+/[\w.-]+")
 _REMOTE = re.compile(r"(?:https?|ssh|git)://(?:[^/@]+@)?(?P<host>[^/:]+)(?::\d+)?/(?P<path>.+)|(?:[^/@]+@)?(?P<host2>[^/:@]+):(?P<path2>[^/].*)")
@@ -91,13 +91,16 @@ def _out_of_search(app: Sphinx) -> None:
     app.builder.index_page = index_page
 
 
-def _status(app: Sphinx, docname: str, source: list[str]) -> None:
+def _tables(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Fill the tables that are made at build time into the pages that ask for them."""
     if docname == "appendices/status":
         source[0] = source[0].replace("{{ status }}", status.markdown(Path(app.srcdir)))
+    if docname == "appendices/hardware":
+        source[0] = source[0].replace("{{ hardware }}", hardware_table.markdown())
 
 
 def _read_again(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> list[str]:
-    return ["appendices/status"] if "appendices/status" in env.found_docs else []
+    return [page for page in ("appendices/status", "appendices/hardware") if page in env.found_docs]
 
 
 def _page(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
@@ -127,7 +130,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("config-inited", _configure, priority=900)
     app.connect("builder-inited", _out_of_search)
     app.connect("env-get-outdated", _read_again)
-    app.connect("source-read", _status)
+    app.connect("source-read", _tables)
     app.connect("doctree-read", _orphan)
     app.connect("html-page-context", _page, priority=900)
     app.connect("build-finished", _finish, priority=900)

@@ -153,13 +153,13 @@ class MemoryLevel:
 
 
 _H100_SMS = 132
-_H100_CLOCK = 1.755e9  # Hz, the boost clock that the H100 reports
+_H100_CLOCK = 1.83e9  # Hz, the clock behind the peak of its tensor cores
 _H100_PAPER = "NVIDIA H100 Tensor Core GPU Architecture, 2022"
 H100_MEMORY_LEVELS: tuple[MemoryLevel, ...] = (
     MemoryLevel("registers", "one thread", _H100_SMS * 256 * 2**10, 0, f"{_H100_PAPER}: 256 KiB per SM"),
     MemoryLevel(
         "shared memory", "one SM", _H100_SMS * 228 * 2**10, _H100_SMS * 128 * _H100_CLOCK,
-        f"{_H100_PAPER}: up to 228 KiB per SM; 128 bytes per clock and SM at 1.755 GHz",
+        f"{_H100_PAPER}: up to 228 KiB per SM; 128 bytes per clock and SM at 1.83 GHz",
     ),
     MemoryLevel("L2 cache", "all SMs", 50 * 2**20, 0, f"{_H100_PAPER}: 50 MB"),
     MemoryLevel("HBM", "the card", H100_SXM.memory_bytes, H100_SXM.bandwidth, H100_SXM.source),

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from course import site_assets, sphinx, status
+from course import hardware_table, site_assets, sphinx, status
+from tinyserve import hardware
 
 
 @pytest.mark.parametrize(
@@ -99,3 +100,11 @@ def test_status_counts_and_lists_exempt_cells(tmp_path: Path) -> None:
     assert "3 code cells in 1 notebook. The tests run all of them and compare the output of 2." in text
     assert "| `chapters/01_x.ipynb` | 2 | `nbval-ignore-output` | a timing \\| of this run |" in text
     assert "| pkg | 1.2 |" in text and "| other | 3 |" in text and "2026-01-02" in text
+
+
+def test_hardware_table_has_a_row_and_a_source_for_every_card() -> None:
+    text = hardware_table.markdown()
+    for card in hardware.ACCELERATORS.values():
+        assert text.count(f"| {card.name} |") == 2 and card.source in text
+    assert "| A100-80 SXM | 312 | – | 2.04 | 80 | 79.2 | 85.0 | 600 | 153 |" in text
+    assert "| T4 | 65 | – | 0.32 | 16 | 14.6 | 15.7 | 32 | 203 |" in text
