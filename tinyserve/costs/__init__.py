@@ -33,6 +33,11 @@ from .flops import (
     layer_linear_flops_per_token,
     linear_flops_per_token,
 )
+from .generation import (
+    cache_write_bytes,
+    generation_flops,
+    generation_tokens,
+)
 from .matmul import (
     matmul_bytes,
     matmul_flops,
@@ -114,6 +119,7 @@ __all__ = [
     "attention_matrix_params",
     "attention_pairs",
     "attention_share",
+    "cache_write_bytes",
     "compute_bound_context_limit",
     "data_flow",
     "decode_bytes",
@@ -126,6 +132,8 @@ __all__ = [
     "ffn_matrix_params",
     "flops_by_component",
     "forward_flops",
+    "generation_flops",
+    "generation_tokens",
     "head_flops",
     "head_shape",
     "kv_cache_bytes",

@@ -55,17 +55,32 @@ def kv_cache_bytes(
 
 
 def kv_cache_bytes_per_card(
-    model: ModelConfig, tokens: int, tensor_parallel: int = 1, pipeline_parallel: int = 1, dtype: str = "bf16"
-) -> float:
-    """Return the KV bytes that one of the cards holds for this many tokens.
+    model: ModelConfig,
+    tokens: int,
+    tensor_parallel: int = 1,
+    pipeline_parallel: int = 1,
+    dtype: str = "bf16",
+    context_parallel: int = 1,
+) -> int | float:
+    """Return the KV bytes that the fullest card holds of one sequence of this many tokens.
 
-    Tensor parallelism divides the KV heads; beyond n_kv_heads cards they are
-    replicated. Pipeline parallelism divides the layers. Raises ValueError for a
-    degree below 1.
+    Tensor parallelism divides the KV heads; beyond n_kv_heads cards each head is
+    stored several times. Pipeline parallelism divides the layers, context
+    parallelism the tokens, both rounded up. Raises ValueError for a degree below
+    1, for tensor_parallel that neither divides n_kv_heads nor is a multiple of it,
+    and for pipeline_parallel above n_layers.
     """
     tp = require_count("tensor_parallel", tensor_parallel, minimum=1)
     pp = require_count("pipeline_parallel", pipeline_parallel, minimum=1)
-    return kv_cache_bytes(model, tokens, dtype) / (min(tp, model.n_kv_heads) * pp)
+    cp = require_count("context_parallel", context_parallel, minimum=1)
+    heads, layers = model.n_kv_heads, model.n_layers
+    if heads % tp and tp % heads:
+        raise ValueError(f"tensor_parallel={tp} neither divides n_kv_heads={heads} nor is a multiple of it")
+    if pp > layers:
+        raise ValueError(f"pipeline_parallel={pp} is above n_layers={layers}")
+    kept = -(-require_count("tokens", tokens) // cp)
+    share = (heads // min(tp, heads)) * -(-layers // pp)  # of heads * layers
+    return as_int(kv_cache_bytes(model, kept, dtype) * share / (heads * layers))
 
 
 def quantized_weight_bytes(
