@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from benchmarks.cases import Case, measure, step
 from tinyserve import model as decoder
 from tinyserve.configs import ModelConfig
+from tinyserve.kv_cache import ContiguousCache
 
 
 class OperationCounter(TorchDispatchMode):
@@ -65,17 +66,18 @@ def variants(model: decoder.Decoder, case: Case, device: str, dtype: torch.dtype
     """Measure one decode step eager, compiled and, on CUDA, as a graph; a compiler that fails is named, not fatal."""
     ids = torch.zeros(case.batch, 1, dtype=torch.long, device=device)
     positions = torch.tensor([case.context - 1], device=device)
-    kv = decoder.empty_kv(model.config, case.batch, case.context, device, dtype)
+    cache = ContiguousCache(model.config, case.batch, case.context, device, dtype)
+    cache.length = case.context - 1
 
     def eager() -> torch.Tensor:
         with torch.no_grad():
-            return model.compute(ids, positions, kv)
+            return model.compute(ids, positions, cache)
 
     compiled_step = torch.compile(model.compute, dynamic=False)
 
     def compiled() -> torch.Tensor:
         with torch.no_grad():
-            return compiled_step(ids, positions, kv)
+            return compiled_step(ids, positions, cache)
 
     calls, notes = {"eager": eager}, {}
     try:

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from tinyserve import costs, probe
 from tinyserve.configs import ModelConfig
 from tinyserve.hardware import Accelerator
-from tinyserve.model import grouped_attention
+from tinyserve.attention import grouped_attention
 
 DEFAULT_CACHE = 64 * 2**20
 """Bytes of last-level cache to assume where the system does not say."""

@@ -7,9 +7,10 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from tinyserve import costs
-from tinyserve.attention import naive_attention
+from tinyserve.attention import grouped_attention, naive_attention
 from tinyserve.configs import LLAMA_3_8B, LLAMA_3_70B, OPT_13B, QWEN2_5_7B, ModelConfig
-from tinyserve.model import build, empty_kv, grouped_attention
+from tinyserve.kv_cache import ContiguousCache
+from tinyserve.model import build
 from tinyserve.rope import apply_rope, rope_table
 
 TINY = ModelConfig("tiny", 3, 48, 6, 2, 8, 80, 101)
@@ -70,18 +71,6 @@ def test_logits_equal_a_reference(config):
     torch.testing.assert_close(model(ids), every[:, -1:])
 
 
-@pytest.mark.parametrize("config", VARIANTS)
-@pytest.mark.parametrize("chunks", [(7, 1, 1), (1,) * 9, (4, 3, 2)])
-def test_decode_with_kv_equals_the_full_forward(config, chunks):
-    model, ids, done, parts = double(config), ids_of(2, 9), 0, []
-    kv = empty_kv(config, 2, 9, dtype=torch.float64)
-    for n in chunks:
-        seen = [(k[:, :, : done + n], v[:, :, : done + n]) for k, v in kv]
-        parts.append(model(ids[:, done : done + n], kv=seen, logits="all"))
-        done += n
-    torch.testing.assert_close(torch.cat(parts, 1), model(ids, logits="all"), rtol=1e-9, atol=1e-9)
-
-
 def test_no_output_depends_on_a_later_token():
     model, ids = double(TINY), ids_of(1, 8)
     changed = ids.clone()
@@ -123,9 +112,10 @@ def test_parameters_are_the_cost_models(config):
 @pytest.mark.parametrize("logits", ["last", "all"])
 def test_counted_flops_are_the_cost_models(config, new, cached, logits):
     model = build(config, "meta")
-    kv = empty_kv(config, 2, cached + new, "meta") if cached else None
+    cache = ContiguousCache(config, 2, cached + new, "meta")
+    cache.length = cached
     with FlopCounterMode(display=False) as counter:
-        model(torch.zeros(2, new, dtype=torch.long, device="meta"), kv=kv, logits=logits)
+        model(torch.zeros(2, new, dtype=torch.long, device="meta"), cache=cache, logits=logits)
     assert counter.get_total_flops() == 2 * costs.forward_flops(config, new, cached, logits, causal=False)
 
 
@@ -145,13 +135,9 @@ def test_counters_and_seed():
         (lambda m: m(torch.zeros(3, dtype=torch.long)), r"\[3\], not \[batch, tokens\]"),
         (lambda m: m(ids_of(1, 2), logits="some"), "'some' is not one of"),
         (lambda m: m(ids_of(1, 2), torch.arange(3)), r"\[3\], not \[2\]"),
-        (lambda m: m(ids_of(1, 3), kv=empty_kv(TINY, 1, 2)), "3 slots or more"),
-        (lambda m: m(ids_of(2, 1), kv=empty_kv(TINY, 1, 2)), "kv is not"),
-        (lambda m: m(ids_of(1, 1), kv=empty_kv(TINY, 1, 2)[:2]), "for 3 layers"),
         (lambda m: build(TINY, std=0), "std=0 is not above 0"),
         (lambda m: build(OPT_13B, "meta"), "ffn='relu'"),
         (lambda m: build(replace(TINY, rope_theta=None)), "rope_theta=None"),
-        (lambda m: empty_kv(TINY, 0, 4), "batch=0"),
     ],
 )
 def test_bad_input_is_named(call, says):

@@ -68,6 +68,22 @@ def naive_attention(
     return scores.softmax(dim=-1) @ v
 
 
+def grouped_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Return causal attention [b, H, n, d_h] of q [b, H, n, d_h] on k and v [b, K, t, d_h].
+
+    The H/K query heads of a group are rows of one product: K and V are not
+    repeated. The queries are the last n of the t positions.
+    """
+    b, heads, n, d_h = q.shape
+    kv_heads, t = k.shape[1], k.shape[2]
+    rows = q.reshape(b, kv_heads, heads // kv_heads * n, d_h)
+    scores = rows @ k.transpose(-2, -1) / math.sqrt(d_h)  # [b, K, H/K * n, t]
+    if n > 1:  # one query sees everything
+        unseen = torch.ones(n, t, dtype=torch.bool, device=q.device).triu(t - n + 1)
+        scores = scores.view(b, heads, n, t).masked_fill(unseen, -math.inf).view(scores.shape)
+    return (scores.softmax(dim=-1) @ v).view(b, heads, n, d_h)
+
+
 @dataclass
 class TileCounter:
     """What tiled_attention did, summed over batch and query heads (and over calls, until you make a new one).

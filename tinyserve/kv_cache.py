@@ -1,0 +1,132 @@
+"""The KV cache: K and V of the tokens that went through the model, kept per layer.
+
+A cache is whatever the decoder can hand its new K and V to: it stores them and
+answers with attention over everything it holds. Shapes: b sequences, n new
+tokens, t tokens in reach (held and new), H query heads, K key/value heads, d_h
+numbers in a head. All sequences of these caches have the same length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from .attention import grouped_attention
+from .configs import ModelConfig
+
+Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""q [b, H, n, d_h], k and v [b, K, t, d_h] -> [b, H, n, d_h]; the queries are the last n positions."""
+
+
+class KVCache(Protocol):
+    """What the decoder asks of a cache. ``length`` is the number of tokens it holds of each sequence."""
+
+    length: int
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Store k and v [b, K, n, d_h] of the n new tokens; return attention [b, H, n, d_h] of q over all tokens."""
+
+    def advance(self, n: int) -> None:
+        """Count the n new tokens as held, after every layer has stored them."""
+
+
+class Uncached:
+    """No cache: attention over the new tokens alone, by the function given. Nothing is kept."""
+
+    length = 0
+
+    def __init__(self, attention: Attention = grouped_attention) -> None:
+        self.attention = attention
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Return attention of the new tokens on each other."""
+        return self.attention(q, k, v)
+
+    def advance(self, n: int) -> None:
+        """Keep nothing."""
+
+
+class ContiguousCache:
+    """K and V in one block allocated beforehand, [n_layers, b, K, max_tokens, d_h] each.
+
+    tokens_appended counts tokens times sequences; bytes_copied the bytes of K and V
+    written, which is only the new tokens' own. Raises ValueError for a size below 1.
+    """
+
+    def __init__(
+        self, config: ModelConfig, batch: int, max_tokens: int,
+        device: str = "cpu", dtype: torch.dtype = torch.float32, attention: Attention = grouped_attention,
+    ) -> None:
+        for name, value in (("batch", batch), ("max_tokens", max_tokens)):
+            if value < 1:
+                raise ValueError(f"{name}={value} is below 1")
+        shape = (config.n_layers, batch, config.n_kv_heads, max_tokens, config.head_dim)
+        self.k, self.v = (torch.zeros(shape, device=device, dtype=dtype) for _ in range(2))
+        self.attention, self.length, self.tokens_appended, self.bytes_copied = attention, 0, 0, 0
+
+    @property
+    def max_tokens(self) -> int:
+        """Tokens of each sequence that fit."""
+        return self.k.shape[3]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated, filled or not."""
+        return self.k.nbytes + self.v.nbytes
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Write k and v behind what is held and attend over both; raise ValueError for what does not fit."""
+        wanted = (self.k.shape[1], self.k.shape[2], k.shape[2], self.k.shape[4])
+        if tuple(k.shape) != wanted:
+            raise ValueError(f"k has shape {list(k.shape)}; this cache takes {list(wanted)}")
+        end = self.length + k.shape[2]
+        if end > self.max_tokens:
+            raise ValueError(f"{self.length} tokens held and {k.shape[2]} new ones exceed max_tokens={self.max_tokens}")
+        self.k[layer, :, :, self.length : end] = k
+        self.v[layer, :, :, self.length : end] = v
+        self.bytes_copied += k.nbytes + v.nbytes
+        return self.attention(q, self.k[layer, :, :, :end], self.v[layer, :, :, :end])
+
+    def advance(self, n: int) -> None:
+        """Count n tokens more of every sequence as held."""
+        self.length += n
+        self.tokens_appended += n * self.k.shape[1]
+
+    def truncate(self, length: int) -> None:
+        """Hold only the first length tokens; the bytes stay where they are. Raises ValueError above the present length."""
+        if not 0 <= length <= self.length:
+            raise ValueError(f"length={length} is not between 0 and the {self.length} tokens held")
+        self.length = length
+
+
+class GrowingCache:
+    """The naive cache: every step allocates K and V anew, one token longer, and copies the old ones over.
+
+    Counters as in ContiguousCache; bytes_copied holds the old tokens' bytes as well.
+    """
+
+    def __init__(self, config: ModelConfig, attention: Attention = grouped_attention) -> None:
+        self.layers: list[tuple[Tensor, Tensor] | None] = [None] * config.n_layers
+        self.attention, self.length, self.tokens_appended, self.bytes_copied = attention, 0, 0, 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated between two steps."""
+        return sum(k.nbytes + v.nbytes for k, v in filter(None, self.layers))
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Concatenate, keep the result, attend over it."""
+        held = self.layers[layer]
+        if held is not None:
+            k, v = torch.cat((held[0], k), dim=2), torch.cat((held[1], v), dim=2)
+        self.layers[layer] = (k, v)
+        self.bytes_copied += k.nbytes + v.nbytes
+        return self.attention(q, k, v)
+
+    def advance(self, n: int) -> None:
+        """Count n tokens more of every sequence as held."""
+        self.length += n
+        self.tokens_appended += n * self.layers[0][0].shape[0]
