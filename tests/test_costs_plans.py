@@ -63,6 +63,16 @@ def test_cards_beyond_the_kv_heads_store_copies():
     assert costs.memory_plan(M, H100, 8).bytes_per_token == costs.kv_cache_bytes(M, 1)
 
 
+def test_stages_and_shared_tokens_avoid_the_copies():
+    flat, stages, shared = (costs.memory_plan(M, H100, 16, **o) for o in ({}, {"pipeline_parallel": 2}, {"context_parallel": 2}))
+    assert flat.kv_pool == stages.kv_pool == shared.kv_pool
+    assert (flat.sequences(32_768), stages.sequences(32_768), shared.sequences(32_768)) == (50, 101, 101)
+    assert costs.memory_plan(M, H100, 8, context_parallel=4).bytes_per_token == costs.kv_cache_bytes(M, 1)  # nothing to share
+    for options in ({"pipeline_parallel": 3}, {"pipeline_parallel": 0}, {"context_parallel": 0}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            costs.memory_plan(M, H100, 16, **options)
+
+
 @pytest.mark.parametrize(("tpot", "batch"), [(0.040, 352), (0.030, 255), (0.020, 136), (0.015, 76)])
 def test_batch_for_a_tpot(tpot, batch):
     """40 ms is KV-limited: 352 with the bytes CUDA reports (the facts' 324 took 80 GB a card)."""

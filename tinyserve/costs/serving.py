@@ -66,21 +66,29 @@ def memory_plan(
     dtype: str = "bf16",
     kv_dtype: str = "bf16",
     weights: float | None = None,
+    pipeline_parallel: int = 1,
+    context_parallel: int = 1,
 ) -> MemoryPlan:
-    """Plan the memory of one instance under tensor parallelism over the cards.
+    """Plan the memory of one instance over the cards: tensor parallelism, in pipeline_parallel stages.
 
-    Weights are divided evenly. K and V are divided by heads: beyond n_kv_heads
-    cards each token is stored cards / n_kv_heads times. weights overrides the
+    Weights are divided evenly. K and V are divided by heads within a stage: with
+    more cards there than n_kv_heads, each token is stored several times, unless
+    context_parallel divides its copies' tokens among them. weights overrides the
     weights' bytes (for a quantized model). Raises ValueError for cards below 1,
-    utilization outside (0, 1] or activations below 0.
+    utilization outside (0, 1], activations below 0 or cards that do not make
+    equal stages.
     """
     count = require_count("cards", cards, minimum=1)
+    stages = require_count("pipeline_parallel", pipeline_parallel, minimum=1)
+    if count % stages:
+        raise ValueError(f"cards={count} is not a multiple of pipeline_parallel={stages}")
     if activations < 0:
         raise ValueError(f"activations={activations!r} is below 0")
     total = count * card.memory_bytes
     usable = require_fraction("utilization", utilization) * total - count * activations
     resident = weight_bytes(model, dtype) if weights is None else require_positive("weights", weights)
-    copies = max(1.0, count / model.n_kv_heads)
+    parts = model.n_kv_heads * require_count("context_parallel", context_parallel, minimum=1)
+    copies = max(1.0, count / stages / parts)
     per_token = kv_cache_bytes(model, 1, kv_dtype) * copies
     return MemoryPlan(total, usable, resident, usable - resident, per_token)
 
