@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .kv_shapes import DEEPSEEK_V2, GEMMA_3_27B, MISTRAL_7B, LatentKVConfig, WindowKVConfig, require_positive
+
 PROMPT = 'def mean(values):\n    """Return the average of a list of numbers."""\n'
 """The one prompt that the whole book follows."""
 
@@ -20,16 +22,36 @@ BIASES = ("none", "qkv", "ffn", "all")
 """Which linear layers of a block add a bias vector."""
 
 
-def _require_positive(name: str, value: object) -> None:
-    """Raise ValueError unless value is a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name}={value!r} is not a positive whole number")
-
-
 def _require_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
     """Raise ValueError unless value is one of the allowed words."""
     if value not in allowed:
         raise ValueError(f"{name}={value!r} is not one of {', '.join(allowed)}")
+
+
+@dataclass(frozen=True)
+class Llama3RopeScaling:
+    """How Llama 3.1 stretches RoPE from original_max_context tokens to factor times as many.
+
+    Pairs that turn more than high_freq_factor times within original_max_context
+    stay, those that turn less than low_freq_factor times are slowed by factor, those between are mixed
+    (``tinyserve.rope``). Raises ValueError for a factor not above 0 and for high_freq_factor not above low_freq_factor.
+    """
+
+    factor: float
+    low_freq_factor: float
+    high_freq_factor: float
+    original_max_context: int
+
+    def __post_init__(self) -> None:
+        for field in ("factor", "low_freq_factor", "high_freq_factor"):
+            value = getattr(self, field)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+                raise ValueError(f"{field}={value!r} is not a number above 0")
+        if self.high_freq_factor <= self.low_freq_factor:
+            raise ValueError(
+                f"high_freq_factor={self.high_freq_factor!r} is not above low_freq_factor={self.low_freq_factor!r}"
+            )
+        require_positive("original_max_context", self.original_max_context)
 
 
 @dataclass(frozen=True)
@@ -54,6 +76,7 @@ class ModelConfig:
     tied_embedding: bool = False
     rope_theta: float | None = 10_000.0
     """Base of RoPE's frequencies; None where positions are not rotary."""
+    rope_scaling: Llama3RopeScaling | None = None
     norm: str = "rmsnorm"
     norm_eps: float = 1e-5
     max_context: int | None = None
@@ -67,11 +90,11 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         for field in ("n_layers", "d_model", "n_heads", "n_kv_heads", "head_dim", "d_ff", "vocab_size"):
-            _require_positive(field, getattr(self, field))
+            require_positive(field, getattr(self, field))
         if self.n_heads % self.n_kv_heads:
             raise ValueError(f"n_heads={self.n_heads} is not a multiple of n_kv_heads={self.n_kv_heads}")
         if self.max_context is not None:
-            _require_positive("max_context", self.max_context)
+            require_positive("max_context", self.max_context)
         if isinstance(self.learned_positions, bool) or self.learned_positions < 0:
             raise ValueError(f"learned_positions={self.learned_positions!r} is below 0")
         _require_choice("ffn", self.ffn, tuple(FFN_MATRICES))
@@ -84,6 +107,8 @@ class ModelConfig:
                 raise ValueError(f"rope_theta={self.rope_theta!r} is not above 0")
             if self.head_dim % 2:
                 raise ValueError(f"head_dim={self.head_dim} is odd: RoPE turns pairs of numbers")
+        elif self.rope_scaling is not None:
+            raise ValueError("rope_scaling is given, but rope_theta=None: positions are not rotary")
 
     @property
     def queries_per_kv_head(self) -> int:
@@ -109,30 +134,6 @@ class ModelConfig:
     def ffn_matrices(self) -> int:
         """Weight matrices in one feed-forward block."""
         return FFN_MATRICES[self.ffn]
-
-
-@dataclass(frozen=True)
-class LatentKVConfig:
-    """What multi-head latent attention (MLA) keeps of a token, per layer.
-
-    One latent vector of latent_dim numbers stands for all keys and values, and
-    rope_dim numbers carry the position. Raises ValueError for a size below 1.
-    """
-
-    name: str
-    n_layers: int
-    latent_dim: int
-    rope_dim: int
-    source: str = ""
-
-    def __post_init__(self) -> None:
-        for field in ("n_layers", "latent_dim", "rope_dim"):
-            _require_positive(field, getattr(self, field))
-
-    @property
-    def kv_elements_per_token(self) -> int:
-        """Numbers the cache keeps for one token over all layers: latent and rotary key."""
-        return self.n_layers * (self.latent_dim + self.rope_dim)
 
 
 LLAMA_2_7B = ModelConfig(
@@ -171,8 +172,21 @@ TRANSFORMER_BASE = ModelConfig(
     source="Vaswani et al. 2017, arXiv 1706.03762, table 3: six layers of self-attention and FFN only; "
     "the published model has two such stacks and cross-attention",
 )
-DEEPSEEK_V2 = LatentKVConfig(
-    "DeepSeek-V2", 60, 512, 64, source="DeepSeek-AI 2024, arXiv 2405.04434, section 3.1.2"
+DEEPSEEK_67B = ModelConfig(
+    "DeepSeek-67B", 95, 8192, 64, 8, 128, 22016, 102400, norm_eps=1e-6, max_context=4096,
+    source="DeepSeek-AI 2024, arXiv 2401.02954, table 2; published config.json",
+)
+GEMMA_2B = ModelConfig(
+    "Gemma-2B", 18, 2048, 8, 1, 256, 16384, 256000, tied_embedding=True, norm_eps=1e-6, max_context=8192,
+    source="Gemma team 2024, arXiv 2403.08295, table 1 (its gate is GELU: three matrices, as in SwiGLU)",
+)
+COURSE_MODEL = ModelConfig(
+    "course-model", 6, 384, 6, 2, 64, 1024, 2048, tied_embedding=True, max_context=1024,
+    source="trained for this book: training/train.py; models/course-model/README.md",
+)
+COURSE_DRAFT = ModelConfig(
+    "course-draft", 4, 128, 2, 1, 64, 384, 2048, tied_embedding=True, max_context=1024,
+    source="trained for this book: training/train.py; models/course-draft/README.md",
 )
 
 MODELS: dict[str, ModelConfig] = {

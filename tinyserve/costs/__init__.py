@@ -99,6 +99,11 @@ from .shapes import (
     matrix_shapes,
     prefill_time_by_shape,
 )
+from .sharing import (
+    latent_attention_flops_per_context_token,
+    latent_attention_intensity,
+    window_kv_cache_bytes,
+)
 
 __all__ = [
     "ACTIVATION_BYTES",
@@ -140,6 +145,8 @@ __all__ = [
     "kv_cache_bytes_per_card",
     "kv_equals_weights_batch",
     "largest_batch",
+    "latent_attention_flops_per_context_token",
+    "latent_attention_intensity",
     "layer_bias_params",
     "layer_linear_flops_per_token",
     "layer_matrix_shapes",
@@ -173,5 +180,6 @@ __all__ = [
     "tile_counts",
     "tiled_attention_elements",
     "weight_bytes",
+    "window_kv_cache_bytes",
     "window_pairs",
 ]
