@@ -82,6 +82,17 @@ from .roofline import (
     step_flops,
     step_time,
 )
+from .scaling_fit import (
+    fit_scaling_law,
+    relative_error,
+)
+from .scaling_laws import (
+    CHINCHILLA,
+    CHINCHILLA_REFIT,
+    OptimalPoint,
+    ScalingLaw,
+    training_flops,
+)
 from .serving import (
     ACTIVATION_BYTES,
     MemoryPlan,
@@ -108,13 +119,17 @@ from .sharing import (
 __all__ = [
     "ACTIVATION_BYTES",
     "ArchitecturePair",
+    "CHINCHILLA",
+    "CHINCHILLA_REFIT",
     "DTYPE_BYTES",
     "DataFlowRow",
     "EncoderDecoderCosts",
     "GB",
     "GIB",
     "MemoryPlan",
+    "OptimalPoint",
     "RequestTimes",
+    "ScalingLaw",
     "UTILIZATION",
     "attainable_flops",
     "attention_crossover",
@@ -135,6 +150,7 @@ __all__ = [
     "decode_time_by_shape",
     "dtype_bytes",
     "ffn_matrix_params",
+    "fit_scaling_law",
     "flops_by_component",
     "forward_flops",
     "generation_flops",
@@ -168,6 +184,7 @@ __all__ = [
     "prefill_time",
     "prefill_time_by_shape",
     "quantized_weight_bytes",
+    "relative_error",
     "request_times",
     "ridge",
     "roofline_time",
@@ -179,6 +196,7 @@ __all__ = [
     "streamed_params",
     "tile_counts",
     "tiled_attention_elements",
+    "training_flops",
     "weight_bytes",
     "window_kv_cache_bytes",
     "window_pairs",

@@ -91,3 +91,41 @@ class EncoderDecoderCosts:
         """
         more = require_count("tokens", tokens, minimum=1)
         return ArchitecturePair(2 * (self.n + more) * 12 * self._square, 2 * more * 24 * self._square)
+
+    def step_bytes(self, batch: int = 1) -> ArchitecturePair:
+        """Return the bytes of one decode step at the end of the answer: weights once, each sequence's cache."""
+        count = require_count("batch", batch, minimum=1)
+        weights, cache = self.step_weight_bytes(), self.kv_bytes()
+        return ArchitecturePair(
+            weights.encoder_decoder + count * cache.encoder_decoder, weights.decoder_only + count * cache.decoder_only
+        )
+
+    def request_flops(self, cached: int = 0) -> ArchitecturePair:
+        """Return the FLOPs of reading n tokens and writing m, with this many tokens of a conversation before them.
+
+        The encoder has no cache: it reads all cached + n, and cross-attention gets all
+        of their K and V. The decoder-only stack holds the cached tokens' K and V and reads n.
+        """
+        before = require_count("cached", cached)
+        whole = EncoderDecoderCosts(self.layers, self.d_model, before + self.n, self.m, self.dtype)
+        parts = (whole.input_flops(), whole.cross_kv_flops(), whole.output_flops())
+        fresh = self.input_flops().decoder_only + 8 * self._line * self.n * before
+        return ArchitecturePair(sum(part.encoder_decoder for part in parts), fresh + whole.output_flops().decoder_only)
+
+    def conversation_flops(self, turns: int, more: int, prefix_cache: bool = True) -> ArchitecturePair:
+        """Return the FLOPs of a conversation: n tokens in the first turn, more in each later one, m in each answer.
+
+        Without a prefix cache the decoder-only stack reads the conversation anew at every
+        turn, as the encoder must. (The K and V of an answer's last token are counted as
+        cached.) Raises ValueError for turns or more below 1.
+        """
+        count, added, before = require_count("turns", turns, minimum=1), require_count("more", more, minimum=1), 0
+        sums = [0.0, 0.0]
+        for turn in range(count):
+            new = added if turn else self.n
+            held = EncoderDecoderCosts(self.layers, self.d_model, new, self.m, self.dtype).request_flops(before)
+            anew = EncoderDecoderCosts(self.layers, self.d_model, before + new, self.m, self.dtype).request_flops()
+            sums[0] += held.encoder_decoder
+            sums[1] += (held if prefix_cache else anew).decoder_only
+            before += new + self.m
+        return ArchitecturePair(*sums)
