@@ -23,15 +23,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tinyserve import costs
-from tinyserve.configs import ModelConfig
+from tinyserve.configs import COURSE_DRAFT, COURSE_MODEL, ModelConfig
 from tinyserve.kv_cache import Uncached
 from tinyserve.model import Decoder
-from training.corpus import VOCAB, WORK
+from training.corpus import WORK
 
-SHAPES = {
-    "course-model": ModelConfig("course-model", 6, 384, 6, 2, 64, 1024, VOCAB, tied_embedding=True, max_context=1024),
-    "course-draft": ModelConfig("course-draft", 4, 128, 2, 1, 64, 384, VOCAB, tied_embedding=True, max_context=1024),
-}
+SHAPES = {config.name: config for config in (COURSE_MODEL, COURSE_DRAFT)}
 LIBRARY_SHARE = 0.6
 """Share of the windows from library modules; the rest comes from their tests, which are twice as long and less worth reading."""
 SAVE_SECONDS = 180
