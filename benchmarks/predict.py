@@ -2,18 +2,21 @@
 
     python -m benchmarks.predict [--quick] [--device cpu|cuda] [--out NAME]
 
-For every case the single operations come first, then the predictions, then the
-measured step; ``order`` in the result shows it. No constant is fitted on a step.
-The full run takes about four minutes on two cores and wants a machine that does
-nothing else; --quick (under 40 s) checks that it runs, not how fast.
+A run goes in rounds. In each the single operations come first, then the
+predictions, then the measured steps; ``order`` in the result shows it. A machine
+whose speed drifts moves both sides of a round, and the error of a case is the
+median over rounds. No constant is fitted on a step. The full run takes about five
+minutes on two cores and wants a machine that does nothing else; --quick (under
+40 s) checks that it runs, not how fast.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -31,11 +34,13 @@ CODE = (
     "benchmarks/predict.py", "benchmarks/cases.py", "benchmarks/roofs.py", "benchmarks/residue.py",
     "tinyserve/model.py", "tinyserve/rope.py", "tinyserve/probe.py", "tinyserve/costs/shapes.py", "tinyserve/costs/roofline.py",
 )
+Clock = Iterator[int]
+Repetitions = dict[str, list[float]]
 TIMES_CACHE = 10
 """A model streams at least this many last-level caches in a step, so that its weights are cold."""
 
-QUIET = 0.1
-"""A read rate that moves by more than this share between start and end tells of another job on the machine."""
+QUIET = 1.3
+"""Quartiles of a decode step's predicted / measured, over rounds, further apart than this tell of another job on the machine."""
 
 
 @dataclass(frozen=True)
@@ -65,38 +70,69 @@ def plan(device: str, quick: bool, cache: int) -> Plan:
     widths = (1024, 1536, 2048) if device == "cpu" else (2048, 4096, 8192)
     least = TIMES_CACHE * cache if device == "cpu" else max(TIMES_CACHE * cache, 4e9)
     pool = probe.POOL_BYTES[device]
-    return Plan(widths, least, decode + prefill, pool, 0.4, 9, 5, gemm, gemv, widths[-1])
+    return Plan(widths, least, decode + prefill, pool, 0.05, 9, 5, gemm, gemv, widths[-1])
 
 
-def run_model(model: ModelConfig, roofs: Roofs, prober: Prober, todo: Plan, clock: list[str]) -> list[dict[str, Any]]:
-    """Probe, predict and measure all cases of one model; clock gets a line for every event, in order."""
-    rows = []
-    for case in todo.cases:
+def one_round(
+    model: ModelConfig, cases: Sequence[Case], calls: Sequence[Callable[[], Any]], prober: Prober, run_plan: Plan, repetitions: Repetitions
+) -> tuple[Roofs, list[dict[str, float]], list[float]]:
+    """Probe all that the cases need, predict every case, then time every step once; return roofs, predictions, seconds."""
+    roofs = prober.roofs(run_plan.gemm_sizes, run_plan.gemv_shapes)
+    roofs.repetitions = repetitions
+    for case in cases:
         prepare(prober, roofs, model, case)
-        clock.append("probe")
-        rows.append({"model": model.name, **asdict(case), "predicted": predict(roofs, model, case)})
-        clock.append("predict")
-        rows[-1]["order"] = {"predicted": len(clock)}
-    decoder = build(model, prober.device, prober.kind)
-    for phase, rounds in (("decode", todo.rounds), ("prefill", todo.prefill_rounds)):
-        chosen = [(row, case) for row, case in zip(rows, todo.cases, strict=True) if case.phase == phase]
-        calls = [step(decoder, case, prober.device, prober.kind) for _, case in chosen]
-        for (row, case), seconds in zip(chosen, measure(calls, prober.device, rounds), strict=True):
-            clock.append("measure")
-            median = statistics.median(seconds)
-            row["order"]["measured"] = len(clock)
-            row |= {"seconds": seconds, "measured": median}
-            row["errors"] = {name: guess / median - 1 for name, guess in row["predicted"].items()}
-            row["tokens"] = decoder.tokens
-    return rows
+    predicted = [predict(roofs, model, case) for case in cases]
+    return roofs, predicted, [seconds[0] for seconds in measure(list(calls), prober.device, 1)]
 
 
-def run_residue(model: ModelConfig, prober: Prober, todo: Plan) -> dict[str, Any]:
+def run_model(model: ModelConfig, prober: Prober, run_plan: Plan, clock: Clock, repetitions: Repetitions) -> tuple[list[dict[str, Any]], list[Roofs]]:
+    """Run the rounds of one model, decode first; clock counts the events, in order. Return a row for each case, and every round's roofs."""
+    decoder, rows, found = build(model, prober.device, prober.kind), [], []
+    for phase, rounds in (("decode", run_plan.rounds), ("prefill", run_plan.prefill_rounds)):
+        cases = [case for case in run_plan.cases if case.phase == phase]
+        calls = [step(decoder, case, prober.device, prober.kind) for case in cases]
+        new: list[dict[str, Any]] = [
+            {"model": model.name, **asdict(case), "predictions": [], "seconds": [], "order": {"predicted": [], "measured": []}} for case in cases
+        ]
+        for _ in range(rounds):
+            roofs, predicted, seconds = one_round(model, cases, calls, prober, run_plan, repetitions)
+            found.append(roofs)
+            for kind in ("predicted", "measured"):
+                for row in new:
+                    row["order"][kind].append(next(clock))
+            for row, guess, taken in zip(new, predicted, seconds, strict=True):
+                row["predictions"].append(guess)
+                row["seconds"].append(taken)
+        rows += [judged(row) | {"tokens": decoder.tokens} for row in new]
+    return rows, found
+
+
+def judged(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row with its medians: predicted and measured seconds, and the error of each method, a median over rounds of predicted / measured - 1."""
+    methods = row["predictions"][0]
+    ratios = {m: [guess[m] / taken for guess, taken in zip(row["predictions"], row["seconds"], strict=True)] for m in methods}
+    return row | {
+        "predicted": {m: statistics.median(guess[m] for guess in row["predictions"]) for m in methods},
+        "measured": statistics.median(row["seconds"]),
+        "errors": {m: statistics.median(values) - 1 for m, values in ratios.items()},
+        "spread": {m: _quartile_ratio(values) for m, values in ratios.items()},
+    }
+
+
+def _quartile_ratio(values: Sequence[float]) -> float:
+    """Return the upper quartile over the lower one; 1 for a single value."""
+    if len(values) < 2:
+        return 1.0
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return high / low
+
+
+def run_residue(model: ModelConfig, prober: Prober, run_plan: Plan) -> dict[str, Any]:
     """Count a decode step's operations and time an empty one; compile the step where the plan says so."""
-    found = {"model": model.name, "empty step": residue.empty_step(model, prober.device, prober.kind, 5 * todo.rounds)}
-    if todo.compile_width == model.d_model:
+    found = {"model": model.name, "empty step": residue.empty_step(model, prober.device, prober.kind, 5 * run_plan.rounds)}
+    if run_plan.compile_width == model.d_model:
         decoder = build(model, prober.device, prober.kind)
-        found["variants"] = residue.variants(decoder, Case("decode", 1, 64), prober.device, prober.kind, todo.rounds)
+        found["variants"] = residue.variants(decoder, Case("decode", 1, 64), prober.device, prober.kind, run_plan.rounds)
     return found
 
 
@@ -113,23 +149,31 @@ def median_errors(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]
 def run(device: str, quick: bool) -> dict[str, Any]:
     """Do the whole run and return its data."""
     begin, cache = time.perf_counter(), last_level_cache(device)
-    todo, dtype = plan(device, quick, cache), "fp32" if device == "cpu" else "fp16"
-    prober, clock, rows, left = Prober(device, dtype, todo.pool_bytes, todo.budget), ["roofs"], [], []
-    roofs = prober.roofs(todo.gemm_sizes, todo.gemv_shapes)
-    models = [sized_model(width, todo.least_bytes, dtype) for width in todo.widths]
+    run_plan, dtype = plan(device, quick, cache), "fp32" if device == "cpu" else "fp16"
+    prober, clock = Prober(device, dtype, run_plan.pool_bytes, run_plan.budget), itertools.count()
+    models = [sized_model(width, run_plan.least_bytes, dtype) for width in run_plan.widths]
+    rows, roofs, left, repetitions = [], [], [], {}
     for model in models:
-        rows += run_model(model, roofs, prober, todo, clock)
-        left.append(run_residue(model, prober, todo))
-    drift = probe.stream_rate(prober.pool, device, todo.budget).median / roofs.card.bandwidth - 1
+        new, found = run_model(model, prober, run_plan, clock, repetitions)
+        rows, roofs = rows + new, roofs + found
+        left.append(run_residue(model, prober, run_plan))
+    stream = [r.card.bandwidth for r in roofs]
     return {
-        "drift": drift, "device": device, "dtype": dtype, "quick": quick, "cache_bytes": cache,
+        "drift": max(stream) / min(stream) - 1, "device": device, "dtype": dtype, "quick": quick, "cache_bytes": cache,
         "models": [asdict(m) | {"streamed_bytes": costs.weight_bytes(m, dtype, resident=False)} for m in models],
         "roofs": {
-            "stream": roofs.card.bandwidth, "gemm": roofs.card.peak(dtype), "best_gemv": roofs.best_gemv,
-            "repetitions": {name: [float(f"{x:.4g}") for x in times] for name, times in roofs.repetitions.items()},
+            "stream": statistics.median(stream), "gemm": statistics.median(r.card.peak(dtype) for r in roofs),
+            "best_gemv": statistics.median(r.best_gemv for r in roofs),
+            "by_round": [{"stream": r.card.bandwidth, "gemm": r.card.peak(dtype), "best_gemv": r.best_gemv} for r in roofs],
+            "repetitions": {name: [float(f"{x:.4g}") for x in times] for name, times in repetitions.items()},
         },
         "cases": rows, "median_errors": median_errors(rows), "residue": left, "seconds": time.perf_counter() - begin,
     }
+
+
+def unsteady(rows: Sequence[dict[str, Any]]) -> float:
+    """Return the largest quartile ratio, over rounds, of predicted / measured by own shapes among the decode steps."""
+    return max(row["spread"]["own shapes"] for row in rows if row["phase"] == "decode")
 
 
 def table(data: dict[str, Any]) -> str:
@@ -148,8 +192,8 @@ def table(data: dict[str, Any]) -> str:
         lines.append(f"\n{item['model']}: {empty['operations']['launches']} operations a step, empty {empty['median'] * 1e3:.2f} ms")
         for name, seconds in item.get("variants", {}).get("median", {}).items():
             lines.append(f"  {name:<12}{seconds * 1e3:9.2f} ms")
-    if abs(data["drift"]) > QUIET:
-        lines.append(f"\nThe read rate moved by {data['drift']:+.0%} during the run: something else used this machine. Run it again.")
+    if unsteady(data["cases"]) > QUIET:
+        lines.append(f"\nQuartiles of one step's error lie {unsteady(data['cases']):.2f} to 1 apart: something else used this machine. Run it again.")
     return "\n".join([*lines, f"\n{data['seconds']:.0f} s in all"])
 
 

@@ -125,7 +125,7 @@ class Prober:
         weights = [piece.view(shape) for piece in self._slices(math.prod(shape))]
         seconds = self._time([lambda w=w: F.linear(x, w) for w in weights])
         roofs.linear[rows, shape] = statistics.median(seconds)
-        roofs.repetitions[f"linear rows={rows} shape={shape[0]}x{shape[1]}"] = seconds
+        roofs.repetitions.setdefault(f"linear rows={rows} shape={shape[0]}x{shape[1]}", []).extend(seconds)
 
     def add_attention(self, roofs: Roofs, model: ModelConfig, batch: int, new_tokens: int, context: int) -> None:
         """Measure one layer's attention of new_tokens queries a sequence on cold K and V of this context."""
@@ -137,4 +137,5 @@ class Prober:
         pieces = [piece.view(shape) for piece in self._slices(math.prod(shape))]
         seconds = self._time([lambda kv=kv: grouped_attention(q, kv[0], kv[1]) for kv in pieces])
         roofs.attention[key] = statistics.median(seconds)
-        roofs.repetitions[f"attention heads={key[0]}/{key[1]}x{key[2]} b={batch} n={new_tokens} t={context}"] = seconds
+        name = f"attention heads={key[0]}/{key[1]}x{key[2]} b={batch} n={new_tokens} t={context}"
+        roofs.repetitions.setdefault(name, []).extend(seconds)
