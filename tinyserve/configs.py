@@ -45,8 +45,8 @@ class Llama3RopeScaling:
     def __post_init__(self) -> None:
         for field in ("factor", "low_freq_factor", "high_freq_factor"):
             value = getattr(self, field)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-                raise ValueError(f"{field}={value!r} is not a number above 0")
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+                raise ValueError(f"{field}={value!r} is not a finite number above 0")
         if self.high_freq_factor <= self.low_freq_factor:
             raise ValueError(
                 f"high_freq_factor={self.high_freq_factor!r} is not above low_freq_factor={self.low_freq_factor!r}"

@@ -69,13 +69,14 @@ def _refuse_unknown(raw: Mapping[str, Any]) -> None:
 def _family(raw: Mapping[str, Any]) -> str:
     """Return llama or qwen2; raise ValueError for other architectures and for layers that are not plain attention."""
     family = raw.get("model_type")
-    if family not in FAMILIES:
+    if family not in tuple(FAMILIES):  # it may be a list, too
         raise ValueError(f"model_type={family!r} is not one of {', '.join(FAMILIES)}")
     if raw.get("architectures") not in (None, [FAMILIES[family]]):
         raise ValueError(f"architectures={raw['architectures']!r} is not [{FAMILIES[family]!r}]")
     if family == "llama" and raw.get("attention_bias"):
         raise ValueError("attention_bias=True puts a bias on the output matrix too, which this decoder lacks")
-    if any(kind != "full_attention" for kind in raw.get("layer_types") or ()):
+    layers = raw.get("layer_types") or []
+    if not isinstance(layers, list) or any(kind != "full_attention" for kind in layers):
         raise ValueError(f"layer_types={raw['layer_types']!r}: this decoder has full_attention only")
     return family
 
@@ -92,13 +93,13 @@ def _rope(raw: Mapping[str, Any]) -> tuple[float, Llama3RopeScaling | None]:
     tables = [raw[key] for key in ("rope_scaling", "rope_parameters") if raw.get(key)]
     if any(not isinstance(table, dict) for table in tables):
         raise ValueError("rope_scaling or rope_parameters is not an object")
-    kinds = {table[key] for table in tables for key in ("rope_type", "type") if table.get(key) is not None}
-    thetas = {x for x in (raw.get("rope_theta"), *(table.get("rope_theta") for table in tables)) if x is not None}
-    if len(thetas) > 1:
-        raise ValueError(f"rope_theta is given as {' and as '.join(map(repr, sorted(thetas)))}")
-    theta = _number("rope_theta", thetas.pop() if thetas else 10_000.0)  # transformers' default
-    if kinds - {"default", "llama3"} or len(kinds) > 1:
-        raise ValueError(f"rope_type={' and '.join(map(repr, sorted(kinds)))}: this decoder has default or llama3")
+    kinds = [table[key] for table in tables for key in ("rope_type", "type") if table.get(key) is not None]
+    if any(kind not in ("default", "llama3") or kind != kinds[0] for kind in kinds):
+        raise ValueError(f"rope_type={' and '.join(map(repr, kinds))}: this decoder has default or llama3")
+    thetas = [x for x in (raw.get("rope_theta"), *(table.get("rope_theta") for table in tables)) if x is not None]
+    if any(theta != thetas[0] for theta in thetas):
+        raise ValueError(f"rope_theta is given as {' and as '.join(map(repr, thetas))}")
+    theta = _number("rope_theta", thetas[0] if thetas else 10_000.0)  # transformers' default
     llama3 = "llama3" in kinds
     for table in tables:
         if table.get("partial_rotary_factor") not in (None, 1.0):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import operator
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -40,6 +41,8 @@ class Tokenizer:
     """Encodes and decodes. ``vocab_size`` counts the entries, ``end_id`` is the token that ends a text, or None."""
 
     def __init__(self, library: tokenizers.Tokenizer, end_id: int | None = None) -> None:
+        library.no_truncation()  # a file may carry a training run's limits
+        library.no_padding()
         self.library, self.end_id = library, end_id
         self.vocab_size = library.get_vocab_size(with_added_tokens=True)
 
@@ -72,8 +75,14 @@ class Tokenizer:
         return cls(library, None if end is None else library.token_to_id(end))
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text, as tokenizer.json says: a special token written out in the text becomes that token."""
-        return self.library.encode(text).ids
+        """Return the ids of a text, as tokenizer.json says: a special token written out in the text becomes that token.
+
+        Raises ValueError for what is no text, as is a str with half a surrogate pair.
+        """
+        try:
+            return self.library.encode(text).ids
+        except TypeError as error:
+            raise ValueError(f"text={text!r} cannot be written as UTF-8") from error
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids, special tokens written out; bytes that are no UTF-8 become U+FFFD.
@@ -93,9 +102,10 @@ class Tokenizer:
 
     def _checked(self, token: int) -> int:
         """Return an id as an int; raise ValueError where it has no entry."""
-        if isinstance(token, bool) or not 0 <= token < self.vocab_size:
+        index = operator.index(token) if hasattr(token, "__index__") else -1  # numpy's and torch's whole numbers, too
+        if isinstance(token, bool) or not 0 <= index < self.vocab_size:
             raise ValueError(f"id={token!r} is not in 0 … {self.vocab_size - 1}")
-        return int(token)
+        return index
 
 
 class StreamDecoder:
