@@ -15,7 +15,7 @@ import json
 import pickle
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -71,6 +71,7 @@ def card(name: str, config: ModelConfig, record: Mapping[str, Any] | None, token
     }[name]
     return template.format(
         name=name, parameters=costs.params(config), c=config, state=state, trained=trained, role=role,
+        held_out_share=corpus.HELD_OUT_SHARE, library_share=train.LIBRARY_SHARE,
         record="benchmarks/results/" + record_name(name) + ".json", window=WINDOW,
     )
 
@@ -120,20 +121,28 @@ def record_of(state: Mapping[str, Any], config: ModelConfig, folder: Path, work:
     }
 
 
-def export(name: str, state_file: Path | None = None) -> str:
-    """Write models/NAME, and the record if the run has ended; return a line that says what was written."""
-    config, folder = CONFIGS[name], models.FOLDER / name
-    state = read_state(state_file or corpus.WORK / f"{name}.pt")
+def export(
+    name: str, state_file: Path | None = None, folder: Path | None = None, results_folder: Path = results.FOLDER, work: Path = corpus.WORK
+) -> str:
+    """Write the checkpoint, and the record if the run has ended; return a line that says what was written.
+
+    By default from _build/training/NAME.pt to models/NAME. Raises FileNotFoundError where there is no
+    state, RuntimeError where it is of a model of another shape.
+    """
+    config, folder = CONFIGS[name], folder or models.FOLDER / name
+    state = read_state(state_file or work / f"{name}.pt")
     decoder = Decoder(config)
     decoder.load_state_dict(state["model"])
     write_folder(decoder, folder)
     plan, record = state["plan"], None
     tokens = state["step"] * plan.step_tokens
     if state["step"] >= plan.steps:
-        record = record_of(state, replace(config, source=""), folder)
-        results.write(record_name(name), record, command=f"python -m training.train {name} --tokens {plan.tokens}", code=CODE)
+        record = record_of(state, config, folder, work)
+        command = f"python -m training.train {name} --tokens {plan.tokens}"
+        results.write(record_name(name), record, command=command, code=CODE, folder=results_folder)
     (folder / "README.md").write_text(card(name, config, record, tokens), encoding="utf-8")
-    return f"models/{name}: {tokens:,} tokens, {'provisional' if record is None else record['held_out']['bits_per_byte']}"
+    said = "provisional" if record is None else f"{record['held_out']['bits_per_byte']} bits per byte"
+    return f"{name}: {tokens:,} tokens, {said}"
 
 
 def main() -> None:
