@@ -147,7 +147,7 @@ def train(config: ModelConfig, plan: Plan, path: Path | None = None, log: int = 
         windows.random.bit_generator.state = state["random"]
         step, curve, seconds = state["step"], state["curve"], state["seconds"]
     function = torch.compile(loss_of, dynamic=False) if compiled else loss_of
-    total, saved = 0.0, time.monotonic()
+    losses, saved = [], time.monotonic()
     while step < plan.steps:
         begin = time.monotonic()
         loss = function(model, windows.batch(plan.window_at(step)))
@@ -158,14 +158,15 @@ def train(config: ModelConfig, plan: Plan, path: Path | None = None, log: int = 
                 group["lr"] = rate * plan.rate(step)
             optimizer.step()
             optimizer.zero_grad()
-        step, total, seconds = step + 1, total + loss.item(), seconds + time.monotonic() - begin
+        losses.append(loss.item())
+        step, seconds = step + 1, seconds + time.monotonic() - begin
         if step % log == 0 or step == plan.steps:
-            point = {"tokens": step * plan.step_tokens, "loss": total / ((step - 1) % log + 1)}
+            point = {"tokens": step * plan.step_tokens, "loss": sum(losses) / len(losses)}
             if step % (10 * log) == 0 or step == plan.steps:
                 point["heldout"] = held_out_loss(model, 512, None if step == plan.steps else 48)
             curve.append({key: float(f"{value:.6g}") for key, value in point.items()})
             print(config.name, step, plan.steps, curve[-1], f"{plan.step_tokens * step / seconds:.0f} tok/s", flush=True)
-            total = 0.0
+            losses = []
         if path is not None and (time.monotonic() - saved > SAVE_SECONDS or step == plan.steps):
             save(path, model, found, windows, {"step": step, "curve": curve, "seconds": seconds, "plan": plan})
             saved = time.monotonic()
@@ -179,8 +180,10 @@ def main() -> None:
     parser.add_argument("--tokens", type=float, default=10e6)
     parser.add_argument("--adam", type=float, default=0.003)
     parser.add_argument("--muon", type=float, default=0.02)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--state", type=Path)
     options = parser.parse_args()
+    torch.set_num_threads(options.threads)
     config = SHAPES[options.name]
     print(f"{config.name}: {costs.params(config):,} parameters")
     plan = Plan(int(options.tokens), muon_rate=options.muon, adam_rate=options.adam)
