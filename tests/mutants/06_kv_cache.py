@@ -52,6 +52,7 @@ MUTANTS = [
     Mutant(task=3, name="stored under layer 0", replace=("cache.append(layer, k, v)", "cache.append(0, k, v)"), hint="layer's own number"),
     Mutant(task=3, name="filled and never used", replace=("q, keys, values, mask)", "q, k, v, mask)"), hint="filled and never used"),
     Mutant(task=3, name="never used, with a mask that fits", replace=("q, keys, values, mask)", "q, k, v, mask[:, -ids.shape[1]:])"), hint="filled and never used"),
+    Mutant(task=3, name="tokens run twice", replace=("    x = model.embed(ids)", "    x = (model.embed(ids) + model.embed(ids)) / 2"), hint="through the model, once"),
     Mutant(task=3, name="never advances", replace=("    cache.advance(ids.shape[1])\n", ""), hint="never told to advance"),
     Mutant(task=3, name="advances in every layer", replace=[("    cache.advance(ids.shape[1])\n", ""), ("keys, values, mask)\n", "keys, values, mask)\n        cache.advance(ids.shape[1])\n")], hint="advance in every layer"),
     Mutant(task=3, name="positions placed anew in every layer", replace=[("    cache.advance(ids.shape[1])\n", ""), ("        q, k, v", "        positions = torch.arange(ids.shape[1], device=device) + cache.length\n        q, k, v"), ("keys, values, mask)\n", "keys[:, :, -mask.shape[1]:], values[:, :, -mask.shape[1]:], mask)\n        cache.advance(ids.shape[1])\n")], hint="advance in every layer|moved from layer to layer"),
@@ -83,6 +84,7 @@ MUTANTS = [
     Mutant(task=5, name="forward to any slot", replace=("length <= cache.length:", "length <= cache.k.shape[3]:"), hint="nobody can go forward"),
     Mutant(task=5, name="clamped, not refused", replace=('raise ValueError(f"length={length} is not between 0 and the {cache.length} tokens held")', "length = min(max(length, 0), cache.length)"), hint="nobody can go forward"),
     Mutant(task=5, name="a negative length", replace=("not 0 <= length <= cache.length", "length > cache.length"), hint="a negative length"),
+    Mutant(task=5, name="moves, then refuses", replace=("    if not 0 <= length <= cache.length:", "    held, cache.length = cache.length, length\n    if not 0 <= length <= held:"), hint="changes nothing"),
     Mutant(task=5, name="not to where it stands", replace=("<= cache.length:", "< cache.length:"), hint="ValueError|keep all"),
     Mutant(task=5, name="not to nothing", replace=("not 0 <=", "not 0 <"), hint="ValueError|keep none"),
     # 6: stop recomputing
@@ -95,6 +97,7 @@ MUTANTS = [
     Mutant(task=6, name="the prompt's last token twice", replace=("    new = [", "    logits = forward(model, prompt[:, -1:], cache)\n    new = ["), hint="last token ran twice|one token too many"),
     Mutant(task=6, name="the prompt's last token in every step", replace=("forward(model, new[-1], cache)", "forward(model, prompt[:, -1:], cache)"), hint="last token ran"),
     Mutant(task=6, name="the first new token never cached", code="def generate(model, prompt, n_new, cache):\n    rewind(cache, 0)\n    logits = forward(model, prompt, cache)\n    new = []\n    for step in range(n_new):\n        new.append(logits.argmax(-1, keepdim=True))\n        if 0 < step < n_new - 1:\n            logits = forward(model, new[-1], cache)\n    return torch.cat(new, dim=1)\n", hint="never cached"),
+    Mutant(task=6, name="the pointer stands still", replace=("        logits = forward(model, new[-1], cache)", "        logits = forward(model, new[-1], cache)\n        rewind(cache, cache.length - 1)"), hint="holds all tokens that ran"),
     Mutant(task=6, name="the last new token runs for nothing", code="def generate(model, prompt, n_new, cache):\n    rewind(cache, 0)\n    logits = forward(model, prompt, cache)\n    new = []\n    for _ in range(n_new):\n        new.append(logits.argmax(-1, keepdim=True))\n        logits = forward(model, new[-1], cache)\n    return torch.cat(new, dim=1)\n", hint="nobody asks what follows"),
     Mutant(task=6, name="the prompt in the answer", replace=("torch.cat(new", "torch.cat([prompt, *new]"), hint="prompt is in the answer"),
     Mutant(task=6, name="the last token only", replace=("torch.cat(new, dim=1)", "new[-1]"), hint="n_new tokens for each sequence"),
@@ -105,6 +108,7 @@ MUTANTS = [
     Mutant(task=7, name="equal tokens behind the first difference", replace=("        if old != new:\n            break\n        shared += 1", "        shared += old == new"), hint="before the first difference"),
     Mutant(task=7, name="trusts the length", replace=("        if old != new:\n            break\n", ""), hint="before the first difference"),
     Mutant(task=7, name="no rewind", replace=("    rewind(cache, shared)\n", ""), hint="not forgotten"),
+    Mutant(task=7, name="rewinds afterwards as well", replace=("    return forward(model, rest, cache)", "    logits = forward(model, rest, cache)\n    rewind(cache, shared)\n    return logits"), hint="no more and no less"),
     Mutant(task=7, name="everything again", replace=("    rewind(cache, shared)\n", "    shared = 0\n    rewind(cache, 0)\n"), hint="nothing was reused"),
     Mutant(task=7, name="one token fewer kept", replace=("    rewind", "    shared = max(0, shared - 1)\n    rewind"), hint="are enough|nothing was reused"),
     Mutant(task=7, name="all or nothing", replace=("    rewind", "    shared = shared if shared == len(held) else 0\n    rewind"), hint="nothing was reused"),
@@ -128,6 +132,7 @@ MUTANTS = [
     Mutant(task=9, name="every card keeps the weights", replace=("usable - weight_bytes", "usable - cards * weight_bytes"), hint="every card keep"),
     Mutant(task=9, name="a negative number of users", replace=("max(0, math.floor(left / kv_bytes(shape, 1, tokens, element_bytes)))", "math.floor(left / kv_bytes(shape, 1, tokens, element_bytes))"), hint="no negative number"),
     Mutant(task=9, name="parts of users", replace=("math.floor(left / kv_bytes(shape, 1, tokens, element_bytes))", "left / kv_bytes(shape, 1, tokens, element_bytes)"), hint="whole"),
+    Mutant(task=9, name="one card for all", replace=("cards * card_gib", "card_gib"), hint="nobody fits|so it comes first|45 users"),
     Mutant(task=9, name="half of the keys and values", replace=("math.floor(left /", "math.floor(2 * left /"), hint="half of them were counted"),
 ]
 
