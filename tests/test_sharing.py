@@ -10,6 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tinyserve import attention, configs, conversion, costs, latent, model, window
 from tinyserve.kv_cache import ContiguousCache, Uncached
+from tinyserve.rope import apply_rope, rope_table
 
 TINY = configs.ModelConfig("tiny", 3, 48, 6, 2, 8, 80, 101)
 IDS = torch.randint(101, (2, 40), generator=torch.Generator().manual_seed(1))
@@ -120,6 +121,20 @@ def test_latent_forms_agree_for_every_chunking(chunks, form):
         found.append(getattr(layer, form)(part, positions, held))
         start += n
     torch.testing.assert_close(torch.cat(found, 1), want, rtol=0, atol=1e-12)
+
+
+def test_latent_is_multi_head_attention_on_joined_parts():
+    """Content and rotary part side by side are ordinary heads of d_h + d_R numbers, with the usual scale."""
+    layer, x = _latent()
+    table = rope_table(torch.arange(20), 4, 10_000.0)
+    heads = lambda t: t.unflatten(-1, (6, -1)).transpose(1, 2)  # noqa: E731
+    c = layer.norm(layer.down(x))
+    shared = apply_rope(layer.k_rope(x)[:, None], table).expand(-1, 6, -1, -1)
+    q = torch.cat((heads(layer.q(x)), apply_rope(heads(layer.q_rope(x)), table)), -1)
+    k = torch.cat((heads(layer.up_k(c)), shared), -1)
+    want = layer.o(attention.naive_attention(q, k, heads(layer.up_v(c)), causal=True).transpose(1, 2).flatten(2))
+    found = layer.expanded(x, torch.arange(20), layer.remember(x, torch.arange(20)))
+    torch.testing.assert_close(found, want, rtol=0, atol=1e-12)
 
 
 def test_latent_positions_are_relative_and_matter():
