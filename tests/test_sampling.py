@@ -297,6 +297,11 @@ def test_draw_never_returns_probability_zero(seed, u):
     assert (probs.gather(-1, tokens[:, None]) > 0).all()
 
 
+def test_draw_survives_a_sum_that_is_not_monotone(monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "cumsum", lambda self, dim: torch.tensor([0.5, 0.5 + 1e-12, 1.0], dtype=torch.float64))
+    assert draw(torch.tensor([0.5, 0.0, 0.5]), torch.tensor(0.5, dtype=torch.float64)) == 2
+
+
 @pytest.mark.parametrize(
     "params",
     [
@@ -401,6 +406,11 @@ def test_a_batch_of_different_rows_equals_the_rows():
             assert probabilities(logits[r], params, seen[r], allowed[r], engine)[one_by_one[r]] > 0
     greedy = sampling.allow(logits, allowed).argmax(-1)
     assert sample(logits, [Sampler(SamplingParams(temperature=0))] * len(REQUESTS), allowed=allowed).tolist() == greedy.tolist()
+
+
+def test_each_row_is_penalized_for_its_own_tokens():
+    samplers = [Sampler(SamplingParams(temperature=0, repetition_penalty=2.0))] * 3
+    assert sample(torch.tensor([4.0, 3.0, 2.5]).expand(3, 3), samplers, [[], [0], [0, 1]]).tolist() == [0, 1, 2]
 
 
 def test_an_empty_batch_is_an_empty_answer():

@@ -235,9 +235,10 @@ def draw(probs: Tensor, u: Tensor) -> Tensor:
 
     Probabilities need not sum to exactly 1. A token of probability 0 is never drawn.
     """
-    cumulative = probs.double().cumsum(dim=-1).masked_fill(probs == 0, 0)  # 0 never exceeds anything
+    # A GPU sums in parallel, and a token of probability 0 may get a little more than the one before: 0 exceeds nothing.
+    cumulative = probs.double().cumsum(dim=-1).masked_fill(probs == 0, 0)
     total = cumulative.amax(dim=-1, keepdim=True)
-    target = torch.minimum(u.to(total).unsqueeze(-1) * total, total.nextafter(-total))  # the product may round up to total
+    target = u.to(total).unsqueeze(-1) * total  # below total: u is at most 1 - 2**-53
     return (cumulative > target).int().argmax(dim=-1)
 
 
