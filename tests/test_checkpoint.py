@@ -194,7 +194,20 @@ def test_a_configuration_is_refused_with_the_reason(small, keys, says):
         load(change(small, **keys))
 
 
-JSON = st.recursive(st.none() | st.booleans() | st.integers(-2, 9) | st.floats() | st.text(max_size=3), lambda x: st.lists(x, max_size=2) | st.dictionaries(st.sampled_from(sorted(LLAMA3)), x, max_size=3), max_leaves=4)
+@pytest.mark.parametrize("key", hf_config.FIXED)
+@pytest.mark.parametrize("value", [2, 0.5, "other", [0], True])
+def test_every_fixed_key_is_held_to_its_values(key, value):
+    raw = hf_config.render(SMALL, "float32")
+    with pytest.raises(ValueError, match=f"{key}=.*this decoder is right for"):
+        hf_config.parse(raw | {key: value}, "x")
+    for right in (*hf_config.FIXED[key], None):
+        assert hf_config.parse(raw | {key: right}, "x") == replace(SMALL, name="x")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 9) | st.floats() | st.text(max_size=3),
+    lambda x: st.lists(x, max_size=2) | st.dictionaries(st.sampled_from(sorted(LLAMA3)), x, max_size=3), max_leaves=4,
+)
 
 
 @settings(max_examples=300, deadline=None)
