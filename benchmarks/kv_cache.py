@@ -60,7 +60,7 @@ class Plan:
 def plan(device: str, quick: bool) -> Plan:
     """Return the plan for a device."""
     if quick:
-        return Plan((4, 8), 2, 5, 3, 2**26, 0.002, (128,), ((256, 256),))
+        return Plan((4, 8), 2, 5, 3, 2**22, 0.002, (128,), ((256, 256),))
     return Plan((16, 64, 256, 512, 1024), 7, 128, 64, probe.POOL_BYTES[device], 0.03, probe.GEMM_SIZES[device], probe.GEMV_SHAPES[device])
 
 
