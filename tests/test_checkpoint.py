@@ -78,6 +78,12 @@ def test_what_is_saved_comes_back(tmp_path, config, dtype):
     assert torch.equal(decoder(IDS), again(IDS))
 
 
+def test_rope_is_written_where_transformers_4_and_5_look(tmp_path):
+    save(build(replace(SMALL, rope_theta=7e5, rope_scaling=SCALING)), tmp_path)
+    raw = json.loads((tmp_path / "config.json").read_text())
+    assert (raw["rope_theta"], raw["rope_scaling"], raw["rope_parameters"]) == (7e5, LLAMA3, LLAMA3 | {"rope_theta": 7e5})
+
+
 def test_numbers_are_cast_on_the_way(small):
     decoder = load(small, dtype=torch.bfloat16)
     assert all(torch.equal(p, load(small).get_parameter(n).bfloat16()) for n, p in decoder.named_parameters())

@@ -85,6 +85,13 @@ def test_held_out_texts_are_the_manifests():
     assert "PYTHON SOFTWARE FOUNDATION LICENSE VERSION 2" in (models.HELD_OUT.parent / "LICENSE.txt").read_text(encoding="utf-8")
 
 
+def test_held_out_texts_keep_their_line_ends(monkeypatch, tmp_path):
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "m.py.txt").write_bytes("é\r\n\n".encode())
+    monkeypatch.setattr(models, "HELD_OUT", tmp_path)
+    assert models.held_out() == {"p/m.py": "é\r\n\n"}
+
+
 @pytest.mark.parametrize("name", HERE)
 def test_a_model_of_the_book_opens(name):
     decoder, tokenizer = models.load(name)
@@ -184,6 +191,8 @@ def test_a_finished_run_is_recorded_and_its_card_filled(toy_run):
     assert found["held_out"]["bits_per_byte"] == pytest.approx(want, rel=1e-4) and set(found["held_out"]["files"]) == {"m1.py", "m2.py"}
     text = (folder / "course-draft" / "README.md").read_text(encoding="utf-8")
     assert f"**{want:.3f} bits per byte**" in text and "12,288 tokens in 3 steps" in text and "rovisional" not in text
+    settings = json.loads((folder / "course-draft" / "config.json").read_text())
+    assert settings["eos_token_id"] == settings["bos_token_id"] == 0
     assert "training/train.py" in results.about("train_course_draft", folder / "results")["code"]
     assert sorted(p.name for p in (folder / "course-draft").iterdir()) == [
         "README.md", "config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",

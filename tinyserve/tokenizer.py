@@ -125,6 +125,4 @@ class StreamDecoder:
 
     def flush(self) -> str:
         """End the text: return U+FFFD for an unfinished character, else nothing. The next push begins a new text."""
-        rest = self._bytes.decode(b"", final=True)
-        self._bytes.reset()
-        return rest
+        return self._bytes.decode(b"", final=True)
