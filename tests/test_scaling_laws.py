@@ -100,6 +100,13 @@ def test_a_given_floor_is_kept_and_never_fits_better():
         assert costs.relative_error(fit, noisy) >= best - 1e-7
 
 
+def test_with_the_true_floor_given_the_fit_finds_the_rest():
+    truth = runs(costs.CHINCHILLA)
+    fit = costs.fit_scaling_law(truth, floor=costs.CHINCHILLA.floor)
+    assert costs.relative_error(fit, truth) < 1e-5
+    assert (fit.alpha, fit.beta) == pytest.approx((0.34, 0.28), rel=0.01)
+
+
 def test_no_constant_falls_below_zero():
     rising = [(n, d, 2 + 0.1 * math.log10(n) + 5 / d**0.1) for n in (1e5, 1e6, 1e7) for d in (1e6, 1e8)]
     fit = costs.fit_scaling_law(rising)  # the loss grows with the size: A = 0 is the best that is allowed
