@@ -141,3 +141,19 @@ def test_lowest():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_the_record_holds_the_runs_of_the_script():
+    from course import results
+    from training import scaling
+
+    rows = results.load("train_scaling")["runs"]
+    assert [(r["layers"], r["width"], r["tokens"], r["seed"], r["adam_rate"]) for r in rows] == [
+        (r.layers, r.width, r.tokens, r.seed, r.adam_rate) for r in scaling.grid()
+    ]
+    for row, run in zip(rows, scaling.grid(), strict=True):
+        assert row["params"] == costs.params(run.config)
+        assert row["params"] - row["non_embedding_params"] == 2048 * run.width
+        assert row["heldout_bits_per_byte"] == pytest.approx(
+            row["heldout_nats_per_token"] / math.log(2) / results.load("train_scaling")["heldout_bytes_per_token"], rel=1e-4
+        )
