@@ -64,7 +64,7 @@ class Decoder(nn.Module):
         """Do forward's work without its checks and counters: what training, a compiler or a CUDA graph records."""
         c = self.config
         x = self.embedding(ids)  # [b, n, d]
-        table = rope_table(positions, c.head_dim, c.rope_theta)
+        table = rope_table(positions, c.head_dim, c.rope_theta, c.rope_scaling)
         for block in self.blocks:
             x = block(x, table, cache)
         x = self.norm(x if logits == "all" else x[:, -1:])
