@@ -23,12 +23,14 @@ MUTANTS = [
     Mutant(task=2, name="last ragged block dropped", replace=("range(0, len(k), block)", "range(0, max(len(k) - len(k) % block, min(len(k), block)), block)"), hint="shorter than the others"),
     Mutant(task=2, name="everything read at once", code="def attend(q, k, v, block):\n    return torch.softmax(k.read(0, len(k)) @ q / math.sqrt(k.width), 0) @ v.read(0, len(v))\n", hint="more than one block"),
     Mutant(task=2, name="two passes over the keys", code="def attend(q, k, v, block):\n    starts = range(0, len(k), block)\n    high = max((k.read(s, s + block) @ q).max() for s in starts) / math.sqrt(k.width)\n    top, bottom = 0.0, 0.0\n    for s in starts:\n        p = torch.exp(k.read(s, s + block) @ q / math.sqrt(k.width) - high)\n        top, bottom = top + p @ v.read(s, s + block), bottom + p.sum()\n    return top / bottom\n", hint="exactly once"),
+    Mutant(task=2, name="all scores held", code="def attend(q, k, v, block):\n    starts = range(0, len(k), block)\n    scores = torch.cat([k.read(s, s + block) @ q for s in starts]) / math.sqrt(k.width)\n    weights = torch.softmax(scores, 0)\n    return sum(weights[s : s + block] @ v.read(s, s + block) for s in starts)\n", hint="all scores are held"),
     # 3: bytes of the plain way
     Mutant(task=3, name="numbers in place of bytes", replace=[("* d * size + 4 * matrix, matrix", "* d + 4 * n * m, matrix")], hint="factor of 2"),
-    Mutant(task=3, name="weights left out", replace=("4 * matrix", "2 * matrix"), hint="travel|read again"),
+    Mutant(task=3, name="weights left out", replace=("4 * matrix", "2 * matrix"), hint="read again"),
     Mutant(task=3, name="K and V left out", replace=("2 * (n + m) * d", "2 * n * d"), hint="K, V in"),
     Mutant(task=3, name="matrix of n squared", replace=("n * m * size", "n * n * size"), hint="a number for each key"),
     Mutant(task=3, name="always two bytes", replace=("matrix = n * m * size", "size = 2\n    matrix = n * m * size"), hint="fp32"),
+    Mutant(task=3, name="the matrix first", replace=("return 2 * (n + m) * d * size + 4 * matrix, matrix", "return matrix, 2 * (n + m) * d * size + 4 * matrix"), hint="swapped"),
     # 4: kinds of tiles
     Mutant(task=4, name="a tile on the diagonal is skipped", replace=("if j > last:", "if j > first:"), hint="visible entries is skipped"),
     Mutant(task=4, name="the last key of the last query is skipped", replace=("if j > last:", "if j >= last:"), hint="visible entries is skipped"),
@@ -37,6 +39,7 @@ MUTANTS = [
     Mutant(task=4, name="no tile is part", replace=('return "whole" if min(j + block_k, m) - 1 <= first else "part"', 'return "whole"'), hint="called whole"),
     Mutant(task=4, name="offset missing", replace=[("first = m - n + i", "first = i"), ("last = m - n + i", "last = i")], hint="last n of m"),
     Mutant(task=4, name="a ragged end counted in full", replace=("min(j + block_k, m)", "j + block_k"), hint="beyond the last"),
+    Mutant(task=4, name="own position not visible", replace=("- 1 <= first", "- 1 < first"), hint="own position"),
     # 5: tiles
     Mutant(task=5, name="rows not rescaled", replace=("rows = rows * shrink", "rows = rows"), hint="rescale"),
     Mutant(task=5, name="sum not rescaled", replace=("total = total * shrink", "total = total"), hint="rescale"),
@@ -58,6 +61,8 @@ MUTANTS = [
     Mutant(task=5, name="last ragged block of queries dropped", replace=("range(0, n, block_q)", "range(0, max(n - n % block_q, min(n, block_q)), block_q)"), hint="shorter block of queries"),
     Mutant(task=5, name="skipped tiles not counted", replace=("counts[kind] += 1", 'counts[kind] += kind != "skip"'), hint="skipped ones count"),
     Mutant(task=5, name="whole matrix at once, counts faked", code="def tiled_attention(q, k, v, out, block_q, block_k):\n    n, m = len(q), len(k)\n    s = q.read(0, n) @ k.read(0, m).T / math.sqrt(q.width)\n    out.write(0, torch.softmax(s.masked_fill(~causal(n, m), -math.inf), -1) @ v.read(0, m))\n    counts = {'whole': 0, 'part': 0, 'skip': 0}\n    for i in range(0, n, block_q):\n        for j in range(0, m, block_k):\n            counts[tile_kind(i, j, n, m, block_q, block_k)] += 1\n    return counts\n", hint="more than block_k rows"),
+    Mutant(task=5, name="masked with a number", replace=("masked_fill(keys > positions, -math.inf)", "masked_fill(keys > positions, -1e4)"), hint="below any fixed number"),
+    Mutant(task=5, name="all scores of a block of queries held", code="def tiled_attention(q, k, v, out, block_q, block_k):\n    n, m, counts = len(q), len(k), {'whole': 0, 'part': 0, 'skip': 0}\n    for i in range(0, n, block_q):\n        x, starts = q.read(i, i + block_q), []\n        for j in range(0, m, block_k):\n            kind = tile_kind(i, j, n, m, block_q, block_k)\n            counts[kind] += 1\n            starts += [j] if kind != 'skip' else []\n        scores = torch.cat([x @ k.read(j, j + block_k).T for j in starts], 1) / math.sqrt(q.width)\n        weights = torch.softmax(scores.masked_fill(~causal(n, m)[i : i + len(x), : scores.shape[1]], -math.inf), -1)\n        out.write(i, sum(weights[:, j : j + block_k] @ v.read(j, j + block_k) for j in starts))\n    return counts\n", hint="block of queries are held at once"),
     # 6: bytes of the tiled way
     Mutant(task=6, name="K and V counted once", code="def tiled_bytes(n, m, d, block_q, block_k, size=2):\n    return 2 * (n + m) * d * size\n", hint="counted once"),
     Mutant(task=6, name="skipped tiles counted", replace=("visible = m - n + i + block_q", "visible = m"), hint="skipped tiles are counted"),
@@ -70,10 +75,10 @@ MUTANTS = [
     Mutant(task=6, name="always two bytes", replace=("numbers * size", "numbers * 2"), hint="fp32"),
     # 7: FLOPs
     Mutant(task=7, name="no causal half", replace=("n * (n + 1) // 2 if causal_half else n * n", "n * n"), hint="causal half is missing"),
-    Mutant(task=7, name="half the square", replace=("n * (n + 1) // 2", "n * n // 2"), hint="diagonal|visible pair"),
+    Mutant(task=7, name="half the square", replace=("n * (n + 1) // 2", "n * n // 2"), hint="half of the diagonal"),
     Mutant(task=7, name="factor 2 missing", replace=("return 4 *", "return 2 *"), hint="factor of 2"),
     Mutant(task=7, name="always the half", replace=("n * (n + 1) // 2 if causal_half else n * n", "n * (n + 1) // 2"), hint="full square"),
-    Mutant(task=7, name="the diagonal left out", replace=("n * (n + 1)", "n * (n - 1)"), hint="visible pair"),
+    Mutant(task=7, name="the diagonal left out", replace=("n * (n + 1)", "n * (n - 1)"), hint="sees itself"),
     Mutant(task=7, name="one layer", replace=("n_layers * ", ""), hint="full square"),
     # 8: crossover
     Mutant(task=8, name="the full square", replace=("weights / (n_heads", "weights / (2 * n_heads"), hint="full square"),
@@ -82,11 +87,13 @@ MUTANTS = [
     Mutant(task=8, name="attention's matrices left out", replace=('if against == "all":', "if False:"), hint="counts q, k, v, o|q, k, v and o"),
     Mutant(task=8, name="keys as wide as queries", replace=("(n_heads + n_kv_heads)", "(n_heads + n_heads)"), hint="fewer heads"),
     Mutant(task=8, name="heads fill d_model", replace=("/ (n_heads * head_dim)", "/ d_model"), hint="need not fill"),
+    Mutant(task=8, name="the feed-forward layer left out", replace=("weights += 2", "weights = 2"), hint="feed-forward layer as well"),
 ]
 
 ALTERNATIVES = [
     Alternative(task=1, name="logsumexp of each piece", code="def running(pieces):\n    low = -math.inf\n    high = log = torch.tensor(low, dtype=torch.float64, device=device)\n    for piece in pieces:\n        high = torch.maximum(high, piece.amax())\n        log = torch.logaddexp(log, torch.logsumexp(piece, 0))\n    return high, torch.exp(log - high)\n"),
     Alternative(task=1, name="rescale only when the maximum rises", code="def running(pieces):\n    m, l = float('-inf'), 0.0\n    for piece in pieces:\n        top = float(piece.max())\n        if top == float('-inf'):\n            continue\n        if top > m:\n            l *= math.exp(m - top)\n            m = top\n        l += float((piece - m).exp().sum())\n    return torch.tensor(m, dtype=torch.float64), torch.tensor(l, dtype=torch.float64)\n"),
+    Alternative(task=1, name="Python numbers", code="def running(pieces):\n    high, total = -math.inf, 0.0\n    for piece in pieces:\n        new = max(high, piece.max().item())\n        if new > -math.inf:\n            total = total * math.exp(high - new) + (piece - new).exp().sum().item()\n            high = new\n    return high, total\n"),
     Alternative(task=2, name="normalised after every block", code="def attend(q, k, v, block):\n    out, log = torch.zeros(v.width, dtype=q.dtype, device=q.device), torch.tensor(-math.inf, dtype=q.dtype, device=q.device)\n    for s in range(0, len(k), block):\n        scores = torch.mv(k.read(s, s + block), q) * q.shape[0] ** -0.5\n        piece = torch.logsumexp(scores, 0)\n        both = torch.logaddexp(log, piece)\n        out = out * torch.exp(log - both) + torch.exp(piece - both) * (torch.softmax(scores, 0) @ v.read(s, s + block))\n        log = both\n    return out\n"),
     Alternative(task=2, name="one row at a time inside a block", code="def attend(q, k, v, block):\n    m, l, o, start = float('-inf'), 0.0, torch.zeros(v.width, dtype=q.dtype, device=q.device), 0\n    while start < len(k):\n        for key, value in zip(k.read(start, start + block), v.read(start, start + block)):\n            s = float(key @ q) / q.numel() ** 0.5\n            new = max(m, s)\n            a, p = math.exp(m - new), math.exp(s - new)\n            l, o, m = l * a + p, o * a + p * value, new\n        start += block\n    return o / l\n"),
     Alternative(task=3, name="kernel by kernel", code="def naive_bytes(n, m, d, size=2):\n    kernels = [(n * d + m * d, n * m), (n * m, n * m), (n * m + m * d, n * d)]\n    return sum(a + b for a, b in kernels) * size, n * size * m\n"),
