@@ -24,7 +24,9 @@ MUTANTS = [
     Mutant(task=2, name="scale by the values' width", replace=("math.sqrt(d)", "math.sqrt(v.shape[-1])"), hint="width of v"),
     Mutant(task=2, name="softmax over the queries", replace=("dim=-1", "dim=-2"), hint="every weight is equal|softmax"),
     Mutant(task=2, name="no mask", replace=("scores.masked_fill(~mask, -math.inf)", "scores"), hint="mask is not applied"),
-    Mutant(task=2, name="mask upside down", replace=("~mask", "mask"), hint="upside down|wrong for one query"),
+    Mutant(task=2, name="mask upside down", replace=("~mask", "mask"), hint="upside down"),
+    Mutant(task=2, name="hidden scores are 0", replace=("scores.masked_fill(~mask, -math.inf)", "(scores * mask)"), hint="score 0"),
+    Mutant(task=2, name="mask after softmax", replace=("torch.softmax(scores.masked_fill(~mask, -math.inf), dim=-1)", "torch.softmax(scores, dim=-1) * mask"), hint="after softmax"),
     Mutant(task=2, name="mask in the order query, head", code=GROUPED + "    s = q.reshape(b, K, -1, d) @ k.mT / math.sqrt(d)\n    m = mask.repeat_interleave(H // K, 0)\n    return (s.masked_fill(~m, -math.inf).softmax(-1) @ v).view(b, H, n, -1)\n", hint="mask's rows are in the wrong order"),
     Mutant(task=2, name="rows split in the order query, head", code=GROUPED + "    s = (q.reshape(b, K, -1, d) @ k.mT).view(b, H, n, t) / math.sqrt(d)\n    o = s.masked_fill(~mask, -math.inf).softmax(-1).view(b, K, -1, t) @ v\n    return o.view(b, K, n, H // K, -1).transpose(2, 3).reshape(b, H, n, -1)\n", hint="in this order"),
     Mutant(task=2, name="own causal mask in place of the given one", replace=("~mask", "~causal(n, t)"), hint="need not be causal"),
@@ -75,6 +77,7 @@ MUTANTS = [
     Mutant(task=5, name="blocks", replace=("key > position - window", "key // window == position // window"), hint="jumps in blocks"),
     # 6: bounded cache
     Mutant(task=6, name="nothing is dropped", replace=("k[:, :, -self.window :].clone(), v[:, :, -self.window :].clone()", "k, v"), hint="drop what no later token"),
+    Mutant(task=6, name="a slice from -0 on", replace=[("k[:, :, -self.window :].clone()", "k[:, :, -(self.window - 1) :].clone()"), ("v[:, :, -self.window :].clone()", "v[:, :, -(self.window - 1) :].clone()")], hint="from -0 on"),
     Mutant(task=6, name="a slice keeps the whole prompt alive", replace=[("k[:, :, -self.window :].clone()", "k[:, :, -self.window :]"), ("v[:, :, -self.window :].clone()", "v[:, :, -self.window :]")], hint="keeps the whole tensor alive"),
     Mutant(task=6, name="dropped before attending", replace=("self.k, self.v = k[:, :, -self.window :].clone(), v[:, :, -self.window :].clone()", "self.k, self.v = k, v = k[:, :, -self.window :].clone(), v[:, :, -self.window :].clone()"), hint="attend first, then drop"),
     Mutant(task=6, name="never stored", replace=("self.k, self.v = k[", "_ = k["), hint="old tokens are forgotten"),
