@@ -32,7 +32,7 @@ from tinyserve.model import build
 
 CODE = (
     "benchmarks/predict.py", "benchmarks/cases.py", "benchmarks/roofs.py", "benchmarks/residue.py",
-    "tinyserve/model.py", "tinyserve/rope.py", "tinyserve/probe.py", "tinyserve/costs/shapes.py", "tinyserve/costs/roofline.py",
+    "tinyserve/model.py", "tinyserve/kv_cache.py", "tinyserve/attention.py", "tinyserve/rope.py", "tinyserve/probe.py", "tinyserve/costs/shapes.py", "tinyserve/costs/roofline.py",
 )
 Clock = Iterator[int]
 Repetitions = dict[str, list[float]]

@@ -87,13 +87,14 @@ class ContiguousCache:
             raise ValueError(f"{self.length} tokens held and {k.shape[2]} new ones exceed max_tokens={self.max_tokens}")
         self.k[layer, :, :, self.length : end] = k
         self.v[layer, :, :, self.length : end] = v
-        self.bytes_copied += k.nbytes + v.nbytes
         return self.attention(q, self.k[layer, :, :, :end], self.v[layer, :, :, :end])
 
     def advance(self, n: int) -> None:
         """Count n tokens more of every sequence as held."""
+        # The counters change here and not in attend: a compiler would guard each of their values and compile every step anew.
         self.length += n
         self.tokens_appended += n * self.k.shape[1]
+        self.bytes_copied += n * self.nbytes // self.max_tokens
 
     def truncate(self, length: int) -> None:
         """Hold only the first length tokens; the bytes stay where they are. Raises ValueError above the present length."""
@@ -123,10 +124,10 @@ class GrowingCache:
         if held is not None:
             k, v = torch.cat((held[0], k), dim=2), torch.cat((held[1], v), dim=2)
         self.layers[layer] = (k, v)
-        self.bytes_copied += k.nbytes + v.nbytes
         return self.attention(q, k, v)
 
     def advance(self, n: int) -> None:
         """Count n tokens more of every sequence as held."""
         self.length += n
         self.tokens_appended += n * self.layers[0][0].shape[0]
+        self.bytes_copied += self.nbytes
