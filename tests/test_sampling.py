@@ -498,6 +498,13 @@ def test_a_mask_has_the_shape_of_the_logits(allowed):
         probabilities(random_logits(), SamplingParams(), allowed=allowed)
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_batch_takes_one_mask_for_all_or_one_a_row(rows):
+    samplers = [Sampler(SamplingParams(seed=i)) for i in range(2)]
+    with pytest.raises(ValueError, match=rf"allowed \[{rows}, 300\] of torch.bool is not a bool mask \[vocab\] or \[2, 300\]"):
+        sample(random_logits()[:2], samplers, allowed=torch.ones(rows, 300, dtype=torch.bool))
+
+
 @pytest.mark.parametrize(
     ("seen", "words"),
     [

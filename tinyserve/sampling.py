@@ -128,6 +128,12 @@ def repetition_penalty(logits: Tensor, seen: Seen, penalty: float) -> Tensor:
     return x if penalty == 1 else torch.where(seen_mask(seen, x), torch.where(x > 0, x / penalty, x * penalty), x)
 
 
+def _check_mask(allowed: Tensor, logits: Tensor) -> None:
+    """Raise ValueError unless allowed is a bool mask [vocab] or shaped like the logits."""
+    if allowed.dtype != torch.bool or allowed.shape not in (logits.shape, logits.shape[-1:]):
+        raise ValueError(f"allowed {list(allowed.shape)} of {allowed.dtype} is not a bool mask [vocab] or {list(logits.shape)}")
+
+
 def allow(logits: Tensor, allowed: Tensor, rows: Sequence[int] | None = None) -> Tensor:
     """Return logits with -inf where the bool mask `allowed`, [vocab] or shaped like the logits, is False.
 
@@ -135,8 +141,7 @@ def allow(logits: Tensor, allowed: Tensor, rows: Sequence[int] | None = None) ->
     left; the row is named by its entry in rows, if given.
     """
     x = _wide(logits)
-    if allowed.dtype != torch.bool or allowed.shape not in (x.shape, x.shape[-1:]):
-        raise ValueError(f"allowed {list(allowed.shape)} of {allowed.dtype} is not a bool mask [vocab] or {list(x.shape)}")
+    _check_mask(allowed, x)
     x = x.masked_fill(~allowed.to(x.device), -math.inf)
     _check_rows(x, "allowed leaves no token that could be drawn", rows)
     return x
@@ -281,6 +286,8 @@ def sample(
     n_seen = len(samplers) if seen is None else len(seen)
     if logits.dim() != 2 or not len(logits) == len(samplers) == n_seen:
         raise ValueError(f"logits {list(logits.shape)}, {len(samplers)} samplers, seen for {n_seen} rows: not one of each per row")
+    if allowed is not None:
+        _check_mask(allowed, logits)  # before rows are taken from it: one row too many would go unnoticed
     groups: dict[SamplingParams, list[int]] = {}
     for row, sampler in enumerate(samplers):
         groups.setdefault(sampler.steps, []).append(row)
