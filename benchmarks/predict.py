@@ -12,35 +12,29 @@ minutes on two cores and wants a machine that does nothing else; --quick (under
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import torch
-
 from benchmarks import residue
-from benchmarks.cases import DECODE_METHODS, PREFILL_METHODS, Case, measure, predict, prepare, sized_model, step
+from benchmarks.cases import DECODE_METHODS, PREFILL_METHODS, Case, predict, prepare, sized_model, step
 from benchmarks.roofs import Prober, Roofs, last_level_cache
-from course import results
+from benchmarks.rounds import command, judged, one_round, unsteady, warning
 from tinyserve import costs, probe
 from tinyserve.configs import ModelConfig
 from tinyserve.model import build
 
 CODE = (
-    "benchmarks/predict.py", "benchmarks/cases.py", "benchmarks/roofs.py", "benchmarks/residue.py",
-    "tinyserve/model.py", "tinyserve/kv_cache.py", "tinyserve/attention.py", "tinyserve/rope.py", "tinyserve/probe.py", "tinyserve/costs/shapes.py", "tinyserve/costs/roofline.py",
+    "benchmarks/predict.py", "benchmarks/rounds.py", "benchmarks/cases.py", "benchmarks/roofs.py", "benchmarks/residue.py",
+    "tinyserve/model.py", "tinyserve/kv_cache.py", "tinyserve/attention.py", "tinyserve/rope.py", "tinyserve/probe.py",
+    "tinyserve/costs/shapes.py", "tinyserve/costs/roofline.py",
 )
-Clock = Iterator[int]
 Repetitions = dict[str, list[float]]
 TIMES_CACHE = 10
 """A model streams at least this many last-level caches in a step, so that its weights are cold."""
-
-QUIET = 1.3
-"""Quartiles of a decode step's predicted / measured, over rounds, further apart than this tell of another job on the machine."""
 
 
 @dataclass(frozen=True)
@@ -73,58 +67,23 @@ def plan(device: str, quick: bool, cache: int) -> Plan:
     return Plan(widths, least, decode + prefill, pool, 0.05, 9, 5, gemm, gemv, widths[-1])
 
 
-def one_round(
-    model: ModelConfig, cases: Sequence[Case], calls: Sequence[Callable[[], Any]], prober: Prober, run_plan: Plan, repetitions: Repetitions
-) -> tuple[Roofs, list[dict[str, float]], list[float]]:
-    """Probe all that the cases need, predict every case, then time every step once; return roofs, predictions, seconds."""
-    roofs = prober.roofs(run_plan.gemm_sizes, run_plan.gemv_shapes)
-    roofs.repetitions = repetitions
-    for case in cases:
-        prepare(prober, roofs, model, case)
-    predicted = [predict(roofs, model, case) for case in cases]
-    return roofs, predicted, [seconds[0] for seconds in measure(list(calls), prober.device, 1)]
-
-
-def run_model(model: ModelConfig, prober: Prober, run_plan: Plan, clock: Clock, repetitions: Repetitions) -> tuple[list[dict[str, Any]], list[Roofs]]:
-    """Run the rounds of one model, decode first; clock counts the events, in order. Return a row for each case, and every round's roofs."""
-    decoder, rows, found = build(model, prober.device, prober.kind), [], []
-    for phase, rounds in (("decode", run_plan.rounds), ("prefill", run_plan.prefill_rounds)):
+def run_model(model: ModelConfig, prober: Prober, run_plan: Plan, clock: Iterator[int], repetitions: Repetitions) -> tuple[list[dict[str, Any]], list[Roofs]]:
+    """Run the rounds of one model, decode first; return a row for each case, and every round's roofs."""
+    decoder, rows, roofs = build(model, prober.device, prober.kind), [], []
+    for phase, count in (("decode", run_plan.rounds), ("prefill", run_plan.prefill_rounds)):
         cases = [case for case in run_plan.cases if case.phase == phase]
         calls = [step(decoder, case, prober.device, prober.kind) for case in cases]
-        new: list[dict[str, Any]] = [
-            {"model": model.name, **asdict(case), "predictions": [], "seconds": [], "order": {"predicted": [], "measured": []}} for case in cases
-        ]
-        for _ in range(rounds):
-            roofs, predicted, seconds = one_round(model, cases, calls, prober, run_plan, repetitions)
-            found.append(roofs)
-            for kind in ("predicted", "measured"):
-                for row in new:
-                    row["order"][kind].append(next(clock))
-            for row, guess, taken in zip(new, predicted, seconds, strict=True):
-                row["predictions"].append(guess)
-                row["seconds"].append(taken)
-        rows += [judged(row) | {"tokens": decoder.tokens} for row in new]
-    return rows, found
 
+        def predict_all(found: Roofs, cases: Sequence[Case] = cases) -> list[dict[str, float]]:
+            found.repetitions = repetitions
+            for case in cases:
+                prepare(prober, found, model, case)
+            return [predict(found, model, case) for case in cases]
 
-def judged(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row with its medians: predicted and measured seconds, and the error of each method, a median over rounds of predicted / measured - 1."""
-    methods = row["predictions"][0]
-    ratios = {m: [guess[m] / taken for guess, taken in zip(row["predictions"], row["seconds"], strict=True)] for m in methods}
-    return row | {
-        "predicted": {m: statistics.median(guess[m] for guess in row["predictions"]) for m in methods},
-        "measured": statistics.median(row["seconds"]),
-        "errors": {m: statistics.median(values) - 1 for m, values in ratios.items()},
-        "spread": {m: _quartile_ratio(values) for m, values in ratios.items()},
-    }
-
-
-def _quartile_ratio(values: Sequence[float]) -> float:
-    """Return the upper quartile over the lower one; 1 for a single value."""
-    if len(values) < 2:
-        return 1.0
-    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-    return high / low
+        rounds = [one_round(prober, run_plan.gemm_sizes, run_plan.gemv_shapes, predict_all, calls, clock) for _ in range(count)]
+        roofs += [found.roofs for found in rounds]
+        rows += [{"model": model.name, **asdict(case)} | judged(rounds, i) | {"tokens": decoder.tokens} for i, case in enumerate(cases)]
+    return rows, roofs
 
 
 def run_residue(model: ModelConfig, prober: Prober, run_plan: Plan) -> dict[str, Any]:
@@ -159,7 +118,7 @@ def run(device: str, quick: bool) -> dict[str, Any]:
         left.append(run_residue(model, prober, run_plan))
     stream = [r.card.bandwidth for r in roofs]
     return {
-        "drift": max(stream) / min(stream) - 1, "device": device, "dtype": dtype, "quick": quick, "cache_bytes": cache,
+        "drift": max(stream) / min(stream) - 1, "unsteady": unsteady([row for row in rows if row["phase"] == "decode"]), "device": device, "dtype": dtype, "quick": quick, "cache_bytes": cache,
         "models": [asdict(m) | {"streamed_bytes": costs.weight_bytes(m, dtype, resident=False)} for m in models],
         "roofs": {
             "stream": statistics.median(stream), "gemm": statistics.median(r.card.peak(dtype) for r in roofs),
@@ -169,11 +128,6 @@ def run(device: str, quick: bool) -> dict[str, Any]:
         },
         "cases": rows, "median_errors": median_errors(rows), "residue": left, "seconds": time.perf_counter() - begin,
     }
-
-
-def unsteady(rows: Sequence[dict[str, Any]]) -> float:
-    """Return the largest quartile ratio, over rounds, of predicted / measured by own shapes among the decode steps."""
-    return max(row["spread"]["own shapes"] for row in rows if row["phase"] == "decode")
 
 
 def table(data: dict[str, Any]) -> str:
@@ -192,27 +146,13 @@ def table(data: dict[str, Any]) -> str:
         lines.append(f"\n{item['model']}: {empty['operations']['launches']} operations a step, empty {empty['median'] * 1e3:.2f} ms")
         for name, seconds in item.get("variants", {}).get("median", {}).items():
             lines.append(f"  {name:<12}{seconds * 1e3:9.2f} ms")
-    if unsteady(data["cases"]) > QUIET:
-        lines.append(f"\nQuartiles of one step's error lie {unsteady(data['cases']):.2f} to 1 apart: something else used this machine. Run it again.")
+    lines += warning(data)
     return "\n".join([*lines, f"\n{data['seconds']:.0f} s in all"])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print the table and write the result file."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.predict", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="tiny models: checks that it runs")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--out", default=None, help="name of the result (default: predict_DEVICE; a quick run writes none)")
-    options = parser.parse_args(arguments)
-    if options.device == "cuda" and not torch.cuda.is_available():
-        parser.error("--device cuda: no CUDA device is present")
-    data = run(options.device, options.quick)
-    print(table(data))
-    name = options.out or (None if options.quick else f"predict_{options.device}")
-    if name:
-        command = "python -m benchmarks.predict" + " --quick" * options.quick + f" --device {options.device}"
-        print(f"written: {results.write(name, data, command, CODE, options.device).relative_to(results.ROOT)}")
-    return 0
+    return command("predict", __doc__.splitlines()[0], run, table, CODE, arguments)
 
 
 if __name__ == "__main__":

@@ -91,3 +91,27 @@ def test_a_refused_step_changes_nothing():
         model(ids_of(1, 2), cache=cache)
     assert torch.equal(cache.k, before[0])
     assert (cache.length, cache.tokens_appended, cache.bytes_copied, model.tokens, model.steps) == before[1:]
+
+
+def test_a_compiled_step_is_compiled_once():
+    """Counters that change at every step must not be guarded: each value would mean another compilation."""
+    model, cache = build(TINY), ContiguousCache(TINY, 1, 4)
+    compiled = torch.compile(model.compute, backend="eager", dynamic=False)
+    ids, positions = ids_of(1, 1), torch.tensor([0])
+    with torch.no_grad(), torch._dynamo.config.patch(error_on_recompile=True):
+        for _ in range(3):
+            torch.testing.assert_close(compiled(ids, positions, cache), model(ids))
+    assert cache.bytes_copied == 0
+
+
+def test_bytes_are_counted_where_they_are_written():
+    """A cache that skips a layer's K and V has written less."""
+    class Forgetful(ContiguousCache):
+        def attend(self, layer, q, k, v):
+            return super().attend(layer, q, k, v) if layer else self.attention(q, k, v)
+
+    model, ids = build(TINY), ids_of(1, 5)
+    whole, part = ContiguousCache(TINY, 1, 5), Forgetful(TINY, 1, 5)
+    for cache in (whole, part):
+        model(ids, cache=cache)
+    assert whole.bytes_copied == costs.kv_cache_bytes(TINY, 5, "fp32") and part.bytes_copied * 3 == whole.bytes_copied * 2

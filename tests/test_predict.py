@@ -104,20 +104,6 @@ def test_the_record_is_complete(quick):
     assert all(name in text for name in (*cases.DECODE_METHODS, *cases.PREFILL_METHODS, "median of the absolute errors"))
 
 
-def test_a_disturbed_run_says_so(quick):
-    for ratio, says in ((1.0, False), (2.0, True)):
-        rows = [row | {"spread": dict.fromkeys(row["errors"], ratio)} for row in quick["cases"]]
-        assert ("Run it again" in predict.table(quick | {"cases": rows})) == says
-
-
-def test_a_machine_that_drifts_moves_no_error():
-    """Rounds at full, half and a tenth of the speed: predicted and measured seconds grow alike."""
-    row = {"predictions": [{"own shapes": 1.1 * slow} for slow in (1, 2, 10)], "seconds": [1.0, 2.0, 10.0]}
-    found = predict.judged(row)
-    assert found["errors"]["own shapes"] == pytest.approx(0.1) and found["spread"]["own shapes"] == pytest.approx(1)
-    assert found["measured"] == 2
-
-
 def test_the_model_ran_what_the_cases_say(quick):
     run_plan = predict.plan("cpu", True, 2**25)
     decode = sum(c.batch * 2 * run_plan.rounds for c in run_plan.cases if c.phase == "decode")

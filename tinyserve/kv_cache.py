@@ -49,11 +49,17 @@ class Uncached:
         """Keep nothing."""
 
 
+def _count_bytes(cache: ContiguousCache | GrowingCache, k: Tensor, v: Tensor) -> None:
+    """Count k and v as written. Not in a compiled step: the compiler would guard the counter's value, and compile every step anew."""
+    if not torch.compiler.is_compiling():
+        cache.bytes_copied += k.nbytes + v.nbytes
+
+
 class ContiguousCache:
     """K and V in one block allocated beforehand, [n_layers, b, K, max_tokens, d_h] each.
 
     tokens_appended counts tokens times sequences; bytes_copied the bytes of K and V
-    written, which is only the new tokens' own. Raises ValueError for a size below 1.
+    written, which is only the new tokens' own; a compiled step counts no bytes. Raises ValueError for a size below 1.
     """
 
     def __init__(
@@ -87,14 +93,13 @@ class ContiguousCache:
             raise ValueError(f"{self.length} tokens held and {k.shape[2]} new ones exceed max_tokens={self.max_tokens}")
         self.k[layer, :, :, self.length : end] = k
         self.v[layer, :, :, self.length : end] = v
+        _count_bytes(self, k, v)
         return self.attention(q, self.k[layer, :, :, :end], self.v[layer, :, :, :end])
 
     def advance(self, n: int) -> None:
         """Count n tokens more of every sequence as held."""
-        # The counters change here and not in attend: a compiler would guard each of their values and compile every step anew.
         self.length += n
         self.tokens_appended += n * self.k.shape[1]
-        self.bytes_copied += n * self.nbytes // self.max_tokens
 
     def truncate(self, length: int) -> None:
         """Hold only the first length tokens; the bytes stay where they are. Raises ValueError above the present length."""
@@ -124,10 +129,10 @@ class GrowingCache:
         if held is not None:
             k, v = torch.cat((held[0], k), dim=2), torch.cat((held[1], v), dim=2)
         self.layers[layer] = (k, v)
+        _count_bytes(self, k, v)
         return self.attention(q, k, v)
 
     def advance(self, n: int) -> None:
         """Count n tokens more of every sequence as held."""
         self.length += n
         self.tokens_appended += n * self.layers[0][0].shape[0]
-        self.bytes_copied += self.nbytes
