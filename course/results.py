@@ -164,10 +164,19 @@ def source(name: str, folder: Path = FOLDER) -> str:
     return f"{facts['command']} on {on}, {facts['date']}, torch {facts['versions'].get('torch', '-')}, {facts['threads']} threads"
 
 
+def changed(name: str, folder: Path = FOLDER, root: Path = ROOT) -> list[str]:
+    """Return the files of the code that was run which are different now, or gone; raises as load does."""
+    code = about(name, folder)["code"]
+    return [file for file, old in code.items() if not (root / file).is_file() or file_hash(root / file) != old]
+
+
+def code_state(name: str, folder: Path = FOLDER, root: Path = ROOT) -> str:
+    """Say without a date, for a stored output, whether the code is still the one that was run; raises as load does."""
+    files = changed(name, folder, root)
+    return f"code changed since: {', '.join(files)}" if files else "unchanged code"
+
+
 def stale(name: str, folder: Path = FOLDER, root: Path = ROOT) -> str:
     """Say in one sentence whether the timed code has changed since; raises as load does."""
-    facts = about(name, folder)
-    changed = [file for file, old in facts["code"].items() if not (root / file).is_file() or file_hash(root / file) != old]
-    if changed:
-        return f"Changed since it was timed on {facts['date']}: {', '.join(changed)}."
-    return f"The timed code has not changed since {facts['date']}."
+    date, files = about(name, folder)["date"], changed(name, folder, root)
+    return f"Changed since it was timed on {date}: {', '.join(files)}." if files else f"The timed code has not changed since {date}."

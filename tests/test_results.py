@@ -39,9 +39,11 @@ def test_stale_names_the_changed_file(tmp_path):
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         (root / file).write_bytes((results.ROOT / file).read_bytes())
     assert "has not changed" in results.stale("some_run", folder, root)
+    assert results.code_state("some_run", folder, root) == "unchanged code"
     with (root / CODE[1]).open("a", encoding="utf-8") as file:
         file.write("# a comment counts\n")
     assert results.stale("some_run", folder, root).endswith(f": {CODE[1]}.")
+    assert results.code_state("some_run", folder, root) == f"code changed since: {CODE[1]}"
     (root / CODE[0]).unlink()
     assert CODE[0] in results.stale("some_run", folder, root)
 
