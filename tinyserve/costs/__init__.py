@@ -115,6 +115,13 @@ from .sharing import (
     latent_attention_intensity,
     window_kv_cache_bytes,
 )
+from .speculation import (
+    acceptance_from_tokens,
+    best_gamma,
+    speculative_operations,
+    speculative_speedup,
+    speculative_tokens,
+)
 
 __all__ = [
     "ACTIVATION_BYTES",
@@ -131,6 +138,7 @@ __all__ = [
     "RequestTimes",
     "ScalingLaw",
     "UTILIZATION",
+    "acceptance_from_tokens",
     "attainable_flops",
     "attention_crossover",
     "attention_flops",
@@ -139,6 +147,7 @@ __all__ = [
     "attention_matrix_params",
     "attention_pairs",
     "attention_share",
+    "best_gamma",
     "cache_write_bytes",
     "compute_bound_context_limit",
     "data_flow",
@@ -189,6 +198,9 @@ __all__ = [
     "ridge",
     "roofline_time",
     "score_matrix_bytes",
+    "speculative_operations",
+    "speculative_speedup",
+    "speculative_tokens",
     "sram_elements",
     "step_bytes",
     "step_flops",
