@@ -84,6 +84,24 @@ def grouped_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return (scores.softmax(dim=-1) @ v).view(b, heads, n, d_h)
 
 
+def paged_attention(q: Tensor, k: Tensor, v: Tensor, block_table: Tensor, unseen: Tensor) -> Tensor:
+    """Return attention [r, H, n, d_h] of r requests with n queries each, whose K and V lie in blocks.
+
+    q [r, H, n, d_h]; k and v [K, blocks, block_size * d_h], the pool of one layer;
+    block_table [r, m] names the blocks of each request in order; unseen [r, n, m *
+    block_size] is -inf where a query may not look (the future, and what is behind a
+    request's end), else 0. The blocks are gathered into one copy, [K, r, m * block_size,
+    d_h]; a GPU kernel reads them in place. Kwon et al. 2023, arXiv 2309.06180, section 4.1.
+    """
+    r, heads, n, d_h = q.shape
+    kv_heads, t = k.shape[0], unseen.shape[2]
+    k, v = (x.index_select(1, block_table.flatten()).view(kv_heads, r, t, d_h) for x in (k, v))
+    rows = q.reshape(r, kv_heads, -1, d_h).transpose(0, 1)  # [K, r, H/K * n, d_h]
+    scores = rows @ k.transpose(-2, -1) / math.sqrt(d_h)
+    scores = (scores.view(kv_heads, r, -1, n, t) + unseen[:, None]).view(scores.shape)
+    return (scores.softmax(dim=-1) @ v).transpose(0, 1).reshape(r, heads, n, d_h)
+
+
 @dataclass
 class TileCounter:
     """What tiled_attention did, summed over batch and query heads (and over calls, until you make a new one).

@@ -3,18 +3,20 @@
 A cache is whatever the decoder can hand its new K and V to: it stores them and
 answers with attention over everything it holds. Shapes: b sequences, n new
 tokens, t tokens in reach (held and new), H query heads, K key/value heads, d_h
-numbers in a head. All sequences of these caches have the same length.
+numbers in a head. In the first caches all sequences have the same length; in a
+PagedCache each request has its own, and its tokens lie in blocks of a pool (the
+numbers of the blocks, and who holds them, are ``block_pool``'s business).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from .attention import grouped_attention
+from .attention import grouped_attention, paged_attention
 from .configs import ModelConfig
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -136,3 +138,91 @@ class GrowingCache:
         """Count n tokens more of every sequence as held."""
         self.length += n
         self.tokens_appended += n * self.layers[0][0].shape[0]
+
+
+class PagedCache:
+    """K and V in ``num_blocks`` blocks of ``block_size`` tokens, [n_layers, K, num_blocks, block_size * d_h] each.
+
+    A request's tokens lie in whichever blocks its table names. The counters are
+    ContiguousCache's, and bytes_gathered: what attention copies together, the padding
+    included. Raises ValueError for a size below 1.
+    """
+
+    def __init__(
+        self, config: ModelConfig, num_blocks: int, block_size: int, device: str = "cpu", dtype: torch.dtype = torch.float32
+    ) -> None:
+        for name, value in (("num_blocks", num_blocks), ("block_size", block_size)):
+            if value < 1:
+                raise ValueError(f"{name}={value} is below 1")
+        shape = (config.n_layers, config.n_kv_heads, num_blocks, block_size * config.head_dim)
+        self.k, self.v = (torch.zeros(shape, device=device, dtype=dtype) for _ in range(2))
+        self.block_size = block_size
+        self.tokens_appended = self.bytes_copied = self.bytes_gathered = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated, filled or not."""
+        return self.k.nbytes + self.v.nbytes
+
+    def batch(self, block_tables: Sequence[Sequence[int]], starts: Sequence[int], counts: Sequence[int]) -> PagedBatch:
+        """Return the cache of one step: request i has starts[i] tokens and gets counts[i] more.
+
+        The counts must not decrease: the requests of one count are computed together.
+        Raises ValueError if they do, and if a table has no block for a new token.
+        """
+        for table, start, count in zip(block_tables, starts, counts, strict=True):
+            if len(table) * self.block_size < start + count or count < 1:
+                raise ValueError(f"{len(table)} blocks of {self.block_size} have no room for {count} tokens after {start}")
+        if list(counts) != sorted(counts):
+            raise ValueError(f"counts={list(counts)} decrease")
+        return PagedBatch(self, block_tables, starts, counts)
+
+
+class PagedBatch:
+    """One step over a PagedCache, for a model that sees the new tokens of all requests as one sequence [1, N].
+
+    ``positions`` [N] and ``last`` [requests]: each token's place in its request, and each request's last token in N.
+    """
+
+    length = 0  # of no use here: positions are each request's own
+
+    def __init__(
+        self, cache: PagedCache, block_tables: Sequence[Sequence[int]], starts: Sequence[int], counts: Sequence[int]
+    ) -> None:
+        self.cache, device, size = cache, cache.k.device, cache.block_size
+        begin, n = torch.tensor(starts), torch.tensor(counts)
+        row = torch.repeat_interleave(torch.arange(len(counts)), n)  # the request of each token
+        self.last = n.cumsum(0) - 1
+        position = torch.arange(len(row)) - (self.last + 1 - n)[row] + begin[row]
+        width = max(map(len, block_tables))
+        tables = torch.tensor([[*table, *[0] * (width - len(table))] for table in block_tables])
+        slots = tables[row, position // size] * size + position % size
+        self.groups = []  # (first token, requests, tokens each, block table, unseen)
+        for count in sorted(set(counts)):
+            rows = n == count
+            first, ends = int((row < int(rows.nonzero()[0])).sum()), begin[rows] + count
+            blocks = -(-int(ends.max()) // size)
+            seen = ends[:, None] - count + torch.arange(1, count + 1)  # [r, count]: keys in reach of each query
+            unseen = torch.arange(blocks * size) >= seen[..., None]
+            unseen = torch.zeros(unseen.shape, dtype=cache.k.dtype).masked_fill(unseen, -torch.inf)
+            self.groups.append((first, len(ends), count, tables[rows, :blocks].to(device), unseen.to(device)))
+        self.positions, self.last, self.slots = (x.to(device) for x in (position, self.last, slots))
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Write k and v [1, K, N, d_h] to the slots of their blocks, then attend request by request."""
+        pools = self.cache.k[layer], self.cache.v[layer]
+        heads, _, d_h = q.shape[1:]
+        for pool, new in zip(pools, (k, v), strict=True):
+            pool.view(len(pool), -1, d_h).index_copy_(1, self.slots, new[0])
+        self.cache.bytes_copied += k.nbytes + v.nbytes
+        found = []
+        for first, r, n, table, unseen in self.groups:
+            rows = q[0, :, first : first + r * n].unflatten(1, (r, n)).transpose(0, 1)  # [r, H, n, d_h]
+            out = paged_attention(rows, *pools, table, unseen)
+            found.append(out.transpose(0, 1).reshape(heads, r * n, d_h))
+            self.cache.bytes_gathered += 2 * table.numel() * pools[0][:, 0].nbytes
+        return (found[0] if len(found) == 1 else torch.cat(found, dim=1))[None]
+
+    def advance(self, n: int) -> None:
+        """Count the step's tokens."""
+        self.cache.tokens_appended += n

@@ -15,6 +15,7 @@ from .configs import ModelConfig
 from .kv_cache import KVCache, Uncached
 from .rope import apply_rope, rope_table
 
+
 class Block(nn.Module):
     """One pre-norm block: attention, then SwiGLU, each added to the stream."""
 
@@ -60,30 +61,36 @@ class Decoder(nn.Module):
         self.norm = nn.RMSNorm(config.d_model, eps=config.norm_eps)
         self.head = None if config.tied_embedding else nn.Linear(config.d_model, config.vocab_size, bias=False)
 
-    def compute(self, ids: Tensor, positions: Tensor, cache: KVCache, logits: str = "last") -> Tensor:
+    def compute(self, ids: Tensor, positions: Tensor, cache: KVCache, logits: str | Tensor = "last") -> Tensor:
         """Do forward's work without its checks and counters: what training, a compiler or a CUDA graph records."""
         c = self.config
         x = self.embedding(ids)  # [b, n, d]
         table = rope_table(positions, c.head_dim, c.rope_theta, c.rope_scaling)
         for block in self.blocks:
             x = block(x, table, cache)
-        x = self.norm(x if logits == "all" else x[:, -1:])
+        if isinstance(logits, Tensor):
+            x = x[:, logits]
+        elif logits == "last":
+            x = x[:, -1:]
+        x = self.norm(x)
         return F.linear(x, self.embedding.weight if self.head is None else self.head.weight)
 
     @torch.no_grad()
     def forward(
-        self, ids: Tensor, positions: Tensor | None = None, cache: KVCache | None = None, logits: str = "last"
+        self, ids: Tensor, positions: Tensor | None = None, cache: KVCache | None = None, logits: str | Tensor = "last"
     ) -> Tensor:
-        """Return logits [b, 1, vocab] of the last position, or [b, n, vocab] with logits="all".
+        """Return logits [b, 1, vocab] of the last position, [b, n, vocab] with logits="all", [b, m, vocab] of m indices.
 
         ids [b, n] are the new tokens; those before them are in the cache, which takes
         up the new ones. positions [n]: by default the n that follow the cache's. Raises
-        ValueError for shapes that do not fit and for another word for logits.
+        ValueError for shapes that do not fit, ids outside the vocabulary and another word for logits.
         """
         if ids.dim() != 2 or ids.shape[1] < 1:
             raise ValueError(f"ids has shape {list(ids.shape)}, not [batch, tokens] with a token at least")
-        if logits not in ("last", "all"):
-            raise ValueError(f"logits={logits!r} is not one of last, all")
+        if not isinstance(logits, Tensor) and logits not in ("last", "all"):
+            raise ValueError(f"logits={logits!r} is not one of last, all, or indices of tokens")
+        if not ids.is_meta and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < self.config.vocab_size:
+            raise ValueError(f"ids from {int(ids.min())} to {int(ids.max())} are not all in 0 .. {self.config.vocab_size - 1}")
         (b, n), cache = ids.shape, Uncached() if cache is None else cache
         if positions is None:
             positions = torch.arange(cache.length, cache.length + n, device=ids.device)

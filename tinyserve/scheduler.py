@@ -1,0 +1,220 @@
+"""What runs in the next step: a policy over requests and blocks. No tensors; the time is handed in.
+
+Every step is put together anew. A step has a budget of tokens; a request takes one
+(decode), or as many of its prompt as are left of the budget (chunked prefill).
+Decodes come first, then prompts that are half done, then new requests. Among equals
+the lower rank goes first, and no new request overtakes one of lower rank.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .block_pool import BlockPool
+from .request import Request, Status
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Tokens start .. start + n of a request, to be run in this step; samples: the last of them yields a new token."""
+
+    request: Request
+    start: int
+    n: int
+    samples: bool
+
+
+class Scheduler:
+    """Iteration-level scheduling with a token budget, over a pool of blocks.
+
+    At most ``max_num_seqs`` requests run at once and at most ``max_num_batched_tokens``
+    tokens go into a step. When blocks run out, the request of the highest rank that runs
+    is preempted: its blocks are released, and it waits to be computed again. With
+    chunked=False a prompt goes whole or not at all.
+
+    Counters: steps, tokens (scheduled), preemptions. ``trace`` (None, or a list) takes
+    one dict a step; its fields are in ``record``. Raises ValueError for a limit below 1.
+    """
+
+    def __init__(
+        self, pool: BlockPool, max_num_seqs: int = 16, max_num_batched_tokens: int = 256,
+        chunked: bool = True, trace: list[dict[str, Any]] | None = None,
+    ) -> None:
+        for name, value in (("max_num_seqs", max_num_seqs), ("max_num_batched_tokens", max_num_batched_tokens)):
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name}={value!r} is not a whole number of at least 1")
+        self.pool, self.max_num_seqs, self.max_num_batched_tokens = pool, max_num_seqs, max_num_batched_tokens
+        self.chunked, self.trace = chunked, trace
+        self.waiting: list[Request] = []  # both by rank
+        self.running: list[Request] = []
+        self.steps = self.tokens = self.preemptions = 0
+        self._events: list[list[Any]] = []
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits and nothing runs."""
+        return not self.waiting and not self.running
+
+    def add(self, request: Request, now: float = 0.0) -> None:
+        """Let a request wait from now (seconds) on. Raises ValueError if it could never be served, or has been added before."""
+        if request.arrival is not None:
+            raise ValueError(f"request {request.request_id} has been added before")
+        blocks = self.pool.blocks_for(request.max_length)
+        if blocks > self.pool.num_blocks:
+            raise ValueError(
+                f"request {request.request_id} can never fit: {len(request.prompt)} + {request.max_tokens} tokens "
+                f"need {blocks} blocks, the pool has {self.pool.num_blocks}"
+            )
+        if not self.chunked and request.max_length > self.max_num_batched_tokens:
+            raise ValueError(
+                f"request {request.request_id} can never fit: without chunks its {request.max_length} tokens "
+                f"exceed max_num_batched_tokens={self.max_num_batched_tokens}"
+            )
+        request.arrival = now
+        bisect.insort(self.waiting, request, key=lambda r: r.rank)
+        self._events.append(["arrive", request.request_id])
+
+    def schedule(self, now: float = 0.0) -> list[Chunk]:
+        """Return the chunks of the next step, which begins now; their blocks are held. Empty if nothing can run."""
+        chunks: dict[Request, Chunk] = {}
+        budget, starved = self.max_num_batched_tokens, False
+        for request in sorted(self.running, key=lambda r: (len(r.tokens) - r.num_computed_tokens > 1, r.rank)):
+            n = min(len(request.tokens) - request.num_computed_tokens, budget)
+            if n == 0 or request.status is not Status.RUNNING:  # preempted by one before it
+                continue
+            room, preempted = self._make_room(request, n)
+            budget += sum(chunks.pop(victim).n for victim in preempted if victim in chunks)
+            starved = starved or not room or bool(preempted)
+            if room:
+                chunks[request] = self._chunk(request, n)
+                budget -= n
+        while self.waiting and budget and len(self.running) < self.max_num_seqs and not starved:
+            n = self._admit(self.waiting[0], budget)
+            if n == 0:
+                break
+            request = self.waiting.pop(0)
+            request.scheduled = now if request.scheduled is None else request.scheduled
+            chunks[request] = self._chunk(request, n)
+            budget -= n
+        return list(chunks.values())
+
+    def _chunk(self, request: Request, n: int) -> Chunk:
+        """Allocate the blocks that n more tokens begin, and return the chunk."""
+        end = request.num_computed_tokens + n
+        request.block_table += self.pool.allocate(max(0, self.pool.blocks_for(end) - len(request.block_table)))
+        return Chunk(request, request.num_computed_tokens, n, end == len(request.tokens))
+
+    def _make_room(self, request: Request, n: int) -> tuple[bool, list[Request]]:
+        """Preempt requests of higher rank until n more tokens of this one fit; return whether they do, and whom.
+
+        Where it is itself the highest, it keeps its blocks and waits for those before it to end.
+        """
+        needed = self.pool.blocks_for(request.num_computed_tokens + n) - len(request.block_table)
+        preempted = []
+        while self.pool.num_free < needed:
+            victim = self.running[-1]
+            if victim is request:
+                return False, preempted
+            self._preempt(victim)
+            preempted.append(victim)
+        return True, preempted
+
+    def _preempt(self, request: Request) -> None:
+        """Release everything the request holds and let it wait; its output stays, to be computed again as a prompt."""
+        self._leave(request)
+        request.status, request.contents = Status.WAITING, []
+        request.num_recomputed_tokens += request.num_computed_tokens
+        request.num_computed_tokens = 0
+        request.preemptions += 1
+        self.preemptions += 1
+        bisect.insort(self.waiting, request, key=lambda r: r.rank)
+        self._events.append(["preempt", request.request_id])
+
+    def _admit(self, request: Request, budget: int) -> int:
+        """Take the cached prefix of a waiting request and let it run; return the tokens of its first chunk, 0 if it must wait.
+
+        All its tokens must fit beside those that run, though the blocks are allocated chunk by
+        chunk. The last token is always computed: its logits are wanted, and are not cached.
+        """
+        size, reach = self.pool.block_size, len(request.tokens) - 1
+        blocks, contents = self.pool.match(request.tokens[:reach], request.salt)
+        n = len(request.tokens) - len(blocks) * size
+        free = self.pool.num_free - sum(map(self.pool.is_free, blocks))
+        if self.pool.blocks_for(len(request.tokens)) - len(blocks) > free or n > budget and not self.chunked:
+            return 0
+        self.pool.take(blocks, reach // size if self.pool.prefix_caching else 0)
+        request.block_table, request.contents = list(blocks), contents
+        request.num_computed_tokens = len(blocks) * size
+        if request.preemptions:
+            request.num_recomputed_tokens -= request.num_computed_tokens
+        else:
+            request.num_cached_tokens = request.num_computed_tokens
+        request.status = Status.RUNNING
+        bisect.insort(self.running, request, key=lambda r: r.rank)
+        self._events.append(["admit", request.request_id, request.num_computed_tokens])
+        return min(n, budget)
+
+    def update(self, chunks: Sequence[Chunk], tokens: Sequence[int | None], now: float = 0.0) -> list[Request]:
+        """Count the chunks as computed and append the new tokens (None where a chunk does not sample), which are there now.
+
+        Returns the requests that got a token. Those that were aborted while the step ran get none.
+        """
+        got = []
+        self.steps += 1
+        for chunk, token in zip(chunks, tokens, strict=True):
+            request = chunk.request
+            self.tokens += chunk.n
+            if request.status is not Status.RUNNING:
+                continue
+            request.num_computed_tokens += chunk.n
+            self._register(request)
+            if chunk.samples:
+                request.tokens.append(token)
+                request.token_times.append(now)
+                got.append(request)
+                if request.stop_ids and token in request.stop_ids:
+                    self.finish(request, "stop", now)
+                elif len(request.output) == request.max_tokens:
+                    self.finish(request, "length", now)
+        return got
+
+    def _register(self, request: Request) -> None:
+        """Make the blocks that have become full findable."""
+        size = self.pool.block_size
+        for i in range(len(request.contents), request.num_computed_tokens // size):
+            before = request.contents[-1] if request.contents else None
+            content = self.pool.content(request.tokens[i * size : (i + 1) * size], before, request.salt)
+            request.contents.append(self.pool.register(request.block_table[i], content))
+
+    def _leave(self, request: Request) -> None:
+        """Take a request out of its queue and release its blocks."""
+        (self.running if request.status is Status.RUNNING else self.waiting).remove(request)
+        self.pool.release(request.block_table)
+        request.block_table = []
+
+    def finish(self, request: Request, reason: str, now: float = 0.0) -> None:
+        """End a request, waiting or running; its full blocks stay findable. Nothing happens to one that has ended."""
+        if request.status is Status.FINISHED:
+            return
+        self._leave(request)
+        request.status, request.finish_reason, request.finished = Status.FINISHED, reason, now
+        self._events.append(["finish", request.request_id, reason])
+
+    def record(self, chunks: Sequence[Chunk], begin: float, end: float) -> None:
+        """Append a step to the trace, if there is one: what the simulator and the figures read.
+
+        {"step", "begin", "end" (seconds), "chunks": [[request_id, start, n], …], "blocks": {request_id: held},
+        "waiting": [request_id, …], "events": [["arrive", id], ["admit", id, cached tokens], ["preempt", id],
+        ["finish", id, reason], …] since the last step}
+        """
+        if self.trace is not None:
+            self.trace.append({
+                "step": self.steps, "begin": begin, "end": end,
+                "chunks": [[c.request.request_id, c.start, c.n] for c in chunks],
+                "blocks": {r.request_id: len(r.block_table) for r in self.running},
+                "waiting": [r.request_id for r in self.waiting], "events": self._events,
+            })
+        self._events = []
