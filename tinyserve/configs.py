@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .kv_shapes import DEEPSEEK_V2, GEMMA_3_27B, MISTRAL_7B, LatentKVConfig, WindowKVConfig, require_positive
+from .moe_shapes import DEEPSEEK_V2_MOE, DEEPSEEK_V3, MIXTRAL_8X7B, MOE_MODELS, QWEN3_30B, QWEN3_235B, MoEConfig
 
 PROMPT = 'def mean(values):\n    """Return the average of a list of numbers."""\n'
 """The one prompt that the whole book follows."""

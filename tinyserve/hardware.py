@@ -142,6 +142,37 @@ ACCELERATORS: dict[str, Accelerator] = {
 
 
 @dataclass(frozen=True)
+class Link:
+    """A way between cards or machines: bytes/s in one direction for one card, and seconds for one step of a collective.
+
+    one_way is from a data sheet. hop (launch, synchronisation, the first byte) is an
+    ASSUMPTION of the right order: measure yours, for it depends on the library more than on
+    the wire. Raises ValueError for a rate not above 0 and for a negative hop.
+    """
+
+    name: str
+    one_way: float
+    hop: float
+    source: str
+
+    def __post_init__(self) -> None:
+        if not self.one_way > 0:
+            raise ValueError(f"{self.name}: one_way={self.one_way!r} is not above 0")
+        if not self.hop >= 0:
+            raise ValueError(f"{self.name}: hop={self.hop!r} is below 0")
+
+
+# For scale: NVIDIA/nccl issue 1984 reports 3.7 us for a small send and receive between two H800 on NVLink.
+NVLINK_3 = Link("NVLink 3", A100_80_SXM.link_one_way, 3e-6, f"{_A100_SHEET}: 600 GB/s, half of it one way")
+NVLINK_4 = Link("NVLink 4", H100_SXM.link_one_way, 3e-6, f"{H100_SXM.source}: 900 GB/s, half of it one way")
+PCIE_5 = Link("PCIe 5 x16", 64 * GIGA, 5e-6, "PCIe 5.0: 32 GT/s a lane, 16 lanes, before encoding")
+INFINIBAND_NDR = Link("InfiniBand NDR", 400 * GIGA / 8, 10e-6, "NVIDIA ConnectX-7: NDR, 400 Gb/s a port; one port for each card")
+ETHERNET_100 = Link("100 Gb Ethernet", 100 * GIGA / 8, 30e-6, "IEEE 802.3: 100 Gb/s; one port for each card, TCP")
+LINKS: tuple[Link, ...] = (NVLINK_4, NVLINK_3, PCIE_5, INFINIBAND_NDR, ETHERNET_100)
+"""Links, fastest first."""
+
+
+@dataclass(frozen=True)
 class MemoryLevel:
     """One level of memory around the multiplying units: bytes in all, bytes/s out of it (0: no figure was found)."""
 
