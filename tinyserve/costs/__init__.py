@@ -13,6 +13,12 @@ from .attention_io import (
     tiled_attention_elements,
     window_pairs,
 )
+from .clock import (
+    FittedClock,
+    StepClock,
+    fit_clock,
+    work_sums,
+)
 from .dataflow import (
     DataFlowRow,
     data_flow,
@@ -64,6 +70,7 @@ from .memory import (
     dtype_bytes,
     kv_cache_bytes,
     kv_cache_bytes_per_card,
+    quantized_kv_bytes,
     quantized_weight_bytes,
     weight_bytes,
 )
@@ -162,6 +169,7 @@ __all__ = [
     "DTYPE_BYTES",
     "DataFlowRow",
     "EncoderDecoderCosts",
+    "FittedClock",
     "GB",
     "GIB",
     "MemoryPlan",
@@ -169,6 +177,7 @@ __all__ = [
     "ParallelStep",
     "RequestTimes",
     "ScalingLaw",
+    "StepClock",
     "UTILIZATION",
     "acceptance_from_tokens",
     "active_params",
@@ -204,6 +213,7 @@ __all__ = [
     "expert_params",
     "experts_touched",
     "ffn_matrix_params",
+    "fit_clock",
     "fit_scaling_law",
     "flops_by_component",
     "forward_flops",
@@ -270,4 +280,5 @@ __all__ = [
     "weight_bytes",
     "window_kv_cache_bytes",
     "window_pairs",
+    "work_sums",
 ]

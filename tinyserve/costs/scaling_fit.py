@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import combinations
 
 from .checks import require_positive
+from .least_squares import solve_nonnegative
 from .scaling_laws import ScalingLaw
 
 Run = tuple[float, float, float]
@@ -67,40 +67,9 @@ def _solve(runs: list[Run], alpha: float, beta: float, floor: float | None) -> t
     """Return the summed squared relative error and the law of the best E, A, B for these exponents."""
     n0, d0 = (math.exp(sum(math.log(run[i]) for run in runs) / len(runs)) for i in (0, 1))  # keeps the columns near 1
     rows = [(1 / loss, (n / n0) ** -alpha / loss, (d / d0) ** -beta / loss) for n, d, loss in runs]
-    best: tuple[float, list[float]] | None = None
-    free = (0, 1, 2) if floor is None else (1, 2)
-    given = [0.0 if floor is None else floor, 0.0, 0.0]
-    for count in range(len(free) + 1):
-        for used in combinations(free, count):  # a constant that would fall below 0 is 0: try every set of the others
-            target = [1 - given[0] * row[0] for row in rows]
-            found = _least_squares([[row[i] for i in used] for row in rows], target)
-            if found is None or min(found, default=0) < 0:
-                continue
-            values = list(given)
-            for i, value in zip(used, found, strict=True):
-                values[i] = value
-            error = sum((sum(v * x for v, x in zip(values, row, strict=True)) - 1) ** 2 for row in rows)
-            if best is None or error < best[0]:
-                best = (error, values)
-    e, a, b = best[1]  # the empty set always counts
-    return best[0], ScalingLaw(e, a * n0**alpha, b * d0**beta, alpha, beta, f"least squares over {len(runs)} runs")
-
-
-def _least_squares(matrix: list[list[float]], target: list[float]) -> list[float] | None:
-    """Solve the normal equations by elimination with pivots; None where they have no single solution."""
-    size = len(matrix[0])
-    rows = [
-        [sum(row[i] * row[j] for row in matrix) for j in range(size)]
-        + [sum(row[i] * t for row, t in zip(matrix, target, strict=True))]
-        for i in range(size)
-    ]
-    for i in range(size):
-        pivot = max(range(i, size), key=lambda r: abs(rows[r][i]))
-        rows[i], rows[pivot] = rows[pivot], rows[i]
-        if abs(rows[i][i]) < 1e-14:
-            return None
-        for r in range(size):
-            if r != i:
-                factor = rows[r][i] / rows[i][i]
-                rows[r] = [x - factor * y for x, y in zip(rows[r], rows[i], strict=True)]
-    return [rows[i][size] / rows[i][i] for i in range(size)]
+    given = 0.0 if floor is None else floor
+    columns = rows if floor is None else [row[1:] for row in rows]
+    values = solve_nonnegative([list(row) for row in columns], [1 - given * row[0] for row in rows])
+    e, a, b = values if floor is None else (given, *values)
+    error = sum((e * x + a * y + b * z - 1) ** 2 for x, y, z in rows)
+    return error, ScalingLaw(e, a * n0**alpha, b * d0**beta, alpha, beta, f"least squares over {len(runs)} runs")
