@@ -108,3 +108,21 @@ def quantized_weight_bytes(
     total = params(model) if resident else streamed_params(model)
     per_weight = bits / 8 + group_bytes / group
     return as_int(packed * per_weight + (total - packed) * dtype_bytes(rest_dtype))
+
+
+def quantized_kv_bytes(
+    model: ModelConfig | LatentKVConfig, tokens: int, bits: float = 8, group: int = 32, group_bytes: float = 4
+) -> int | float:
+    """Return the bytes of the KV cache of one sequence whose numbers are coded in groups.
+
+    Each number takes bits, each group of numbers group_bytes: by default a 2-byte
+    scale and a 2-byte minimum, as KIVI stores them (arXiv 2402.02750). Tokens not yet
+    coded are left out. Raises ValueError for a negative count, or bits, group or
+    group_bytes out of range.
+    """
+    require_positive("bits", bits)
+    require_count("group", group, minimum=1)
+    if group_bytes < 0:
+        raise ValueError(f"group_bytes={group_bytes!r} is below 0")
+    numbers = require_count("tokens", tokens) * model.kv_elements_per_token
+    return as_int(numbers * (bits / 8 + group_bytes / group))
