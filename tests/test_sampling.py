@@ -192,6 +192,13 @@ def test_an_order_names_every_step_once(order):
         probabilities(random_logits(), SamplingParams(), order=order)
 
 
+@pytest.mark.parametrize("name", [*ORDERS, "hf"])
+def test_a_name_for_an_order_is_refused_with_where_the_orders_are(name):
+    for call in (lambda: probabilities(torch.zeros(4), SamplingParams(), order=name), lambda: Sampler(SamplingParams())(torch.zeros(4), order=name)):
+        with pytest.raises(ValueError, match=f"order='{name}' does not name each .* as ORDERS\\['transformers'\\], ORDERS\\['vllm'\\], .* do$"):
+            call()
+
+
 # --- properties
 
 PARAMS = st.builds(

@@ -90,7 +90,14 @@ def test_ids_may_be_numpys():
     assert TOKENIZER.decode(ids) == PROMPT
 
 
-def test_what_is_no_text_is_refused():
+@pytest.mark.parametrize(("wrong", "kind"), [(None, "NoneType"), (7, "int"), (b"a", "bytes"), (["a", "b"], "list")])
+def test_what_is_no_str_is_refused_as_that(wrong, kind):
+    with pytest.raises(ValueError, match=f"is of type {kind}, not str") as raised:
+        TOKENIZER.encode(wrong)
+    assert str(raised.value).startswith(f"text={wrong!r} ")
+
+
+def test_half_a_surrogate_pair_is_refused():
     with pytest.raises(ValueError, match=r"text='a\\ud800' cannot be written as UTF-8"):
         TOKENIZER.encode("a\ud800")
 

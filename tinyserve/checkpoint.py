@@ -30,6 +30,10 @@ __all__ = ["load", "read_config", "save", "tensor_names"]
 ONE_FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 READABLE = {"F64", "F32", "F16", "BF16"}
 """Number formats, as safetensors names them, whose values mean themselves; FP8 and whole numbers come with scales."""
+CONVERT = (
+    "only safetensors is read. transformers converts: AutoModelForCausalLM.from_pretrained(folder).save_pretrained(new_folder); "
+    "then copy tokenizer.json and tokenizer_config.json"
+)
 HEAD = "lm_head.weight"
 OUTER = {"embedding": "model.embed_tokens", "norm": "model.norm", "head": "lm_head"}
 INNER = {
@@ -80,7 +84,9 @@ def _files(folder: Path) -> dict[str, Path]:
 def _open(path: Path) -> Iterator[safe_open]:
     """Open a safetensors file; FileNotFoundError and ValueError name it."""
     if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist")
+        pickled = sorted(path.parent.glob("pytorch_model*.bin*"))
+        hint = f"; {pickled[0].name} is there, but {CONVERT}" if pickled else ""
+        raise FileNotFoundError(f"{path} does not exist{hint}")
     try:
         with safe_open(path, "pt") as file:
             yield file
@@ -112,8 +118,24 @@ def _read(path: Path, key: str, shape: tuple[int, ...] | None) -> Tensor:
 
 def _check_dtype(dtype: torch.dtype) -> None:
     """Raise ValueError unless dtype is one of floating point of 16 bits at least."""
-    if dtype not in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
-        raise ValueError(f"dtype={dtype} is not float64, float32, float16 or bfloat16")
+    taken = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+    if dtype not in taken:
+        raise ValueError(f"dtype={dtype!r} is not one of {', '.join(map(str, taken))}")
+
+
+def _check_device(device: str, dtype: torch.dtype) -> None:
+    """Raise ValueError unless numbers of this dtype can be put on the device, and read there."""
+    try:
+        torch.zeros(1, device=device, dtype=dtype).item()
+    except (AssertionError, RuntimeError, TypeError) as error:  # torch raises each of them for some device
+        reason = re.split(r"\n|\. ", str(error))[0]
+        raise ValueError(f"device={device!r} cannot be used for {dtype}: {reason}") from error
+
+
+def _is_finite(weight: Tensor) -> bool:
+    """Tell whether no number is NaN or infinite, in one pass without a copy: NaN, too, reaches smallest and largest."""
+    smallest, largest = weight.aminmax()
+    return bool(smallest.isfinite() & largest.isfinite())
 
 
 def load(folder: Path | str, device: str = "cpu", dtype: torch.dtype = torch.float32) -> Decoder:
@@ -121,10 +143,12 @@ def load(folder: Path | str, device: str = "cpu", dtype: torch.dtype = torch.flo
 
     Raises FileNotFoundError naming a missing file. Raises ValueError, with the
     folder and the reason, for a model that this decoder would run wrongly
-    and for tensors that are missing, too many, or of another shape or kind of number.
+    and for tensors that are missing, too many, of another shape or kind of number,
+    or not finite (one pass over the weights finds out); for a device that cannot be used.
     """
     folder = Path(folder)
     _check_dtype(dtype)
+    _check_device(device, dtype)
     config = read_config(folder)
     with torch.device("meta"):
         decoder = Decoder(config)
@@ -134,7 +158,10 @@ def load(folder: Path | str, device: str = "cpu", dtype: torch.dtype = torch.flo
         weights = {}
         for name, parameter in decoder.named_parameters():
             key = names[name]
-            weights[name] = _read(files[key], key, tuple(parameter.shape)).to(device=device, dtype=dtype)
+            raw = _read(files[key], key, tuple(parameter.shape))
+            weights[name] = raw.to(device=device, dtype=dtype)
+            if not _is_finite(weights[name]):
+                raise ValueError(f"{key} holds NaN or infinity" + (f" in {dtype}, not in the file" if _is_finite(raw) else ""))
         if config.tied_embedding and HEAD in files:
             again = _read(files[HEAD], HEAD, None).to(device=device, dtype=dtype)
             if not torch.equal(again, weights["embedding.weight"]):

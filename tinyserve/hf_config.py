@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +22,35 @@ SIZES = {
     "num_hidden_layers": "n_layers", "hidden_size": "d_model", "num_attention_heads": "n_heads",
     "intermediate_size": "d_ff", "vocab_size": "vocab_size",
 }
+KEY_OF_FIELD = {field: key for key, field in SIZES.items()} | {
+    "n_kv_heads": "num_key_value_heads", "max_context": "max_position_embeddings", "norm_eps": "rms_norm_eps",
+    "original_max_context": "original_max_position_embeddings",
+}
 FIXED: dict[str, tuple[Any, ...]] = {
     "hidden_act": ("silu",), "mlp_bias": (False,), "partial_rotary_factor": (1.0,), "quantization_config": (),
     "rope_interleaved": (False,), "use_mrope": (False,), "is_encoder_decoder": (False,), "is_decoder": (False,),
     "add_cross_attention": (False,), "tie_encoder_decoder": (False,), "pruned_heads": ({},), "sliding_window": (),
     "use_sliding_window": (False,), "chunk_size_feed_forward": (0,), "cross_attention_hidden_size": (),
+    "auto_map": ({},),
 }
 """Keys with the values that leave the decoder right; null and absence do so for all."""
 UNUSED = {
-    "_name_or_path", "architectures", "attention_bias", "attention_dropout", "bos_token_id", "dtype", "eos_token_id",
-    "finetuning_task", "head_dim", "id2label", "initializer_range", "is_llama_config", "label2id", "layer_types",
-    "max_position_embeddings", "max_sequence_length", "max_window_layers", "model_type", "num_key_value_heads",
-    "output_attentions", "output_hidden_states", "pad_token_id", "pretraining_tp", "problem_type", "return_dict",
+    "_attn_implementation_autoset", "_commit_hash", "_name_or_path", "architectures", "attention_bias", "attention_dropout",
+    "bos_token_id", "decoder_start_token_id", "dtype", "eos_token_id", "finetuning_task", "gradient_checkpointing", "head_dim", "id2label", "initializer_range", "is_llama_config", "label2id", "layer_types",
+    "max_position_embeddings", "max_sequence_length", "max_window_layers", "model_type", "name_or_path",
+    "num_key_value_heads", "output_attentions", "output_hidden_states", "pad_token_id", "prefix", "pretraining_tp", "problem_type", "return_dict",
     "rms_norm_eps", "rope_parameters", "rope_scaling", "rope_theta", "sep_token_id", "task_specific_params",
-    "tie_word_embeddings", "tokenizer_class", "torch_dtype", "torchscript", "transformers_version",
-    "unsloth_fixed", "use_bfloat16", "use_cache",
+    "tf_legacy_loss", "tie_word_embeddings", "tokenizer_class", "torch_dtype", "torchscript", "transformers.js_config",
+    "transformers_version", "unsloth_fixed", "unsloth_version", "use_bfloat16", "use_cache",
 }
-"""Keys read elsewhere in this file, and keys of training, generation and bookkeeping: nothing here is left to check."""
+"""Keys read elsewhere in this file, and keys of training and bookkeeping: nothing here is left to check."""
+GENERATION = {
+    "bad_words_ids", "begin_suppress_tokens", "diversity_penalty", "do_sample", "early_stopping", "encoder_no_repeat_ngram_size",
+    "exponential_decay_length_penalty", "forced_bos_token_id", "forced_eos_token_id", "length_penalty", "max_length", "min_length",
+    "no_repeat_ngram_size", "num_beam_groups", "num_beams", "num_return_sequences", "output_scores", "remove_invalid_values",
+    "repetition_penalty", "return_dict_in_generate", "suppress_tokens", "temperature", "top_k", "top_p", "typical_p",
+}
+"""How text was to be drawn from the logits, written here by transformers up to 4; its release 5 drops these keys unread."""
 ROPE_KEYS = {"rope_type", "type", "rope_theta", "partial_rotary_factor"}
 LLAMA3_KEYS = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
 
@@ -57,7 +71,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def _refuse_unknown(raw: Mapping[str, Any]) -> None:
     """Raise ValueError for a key that is not understood, or a value that the decoder does not follow."""
     for key, value in raw.items():
-        if value is None or key in UNUSED or key in SIZES:
+        if value is None or key in UNUSED or key in GENERATION or key in SIZES:
             continue
         if key not in FIXED:
             raise ValueError(f"{key}={value!r}: this key is unknown here and may change the computation")
@@ -88,6 +102,16 @@ def _number(key: str, value: Any) -> float:
     return float(value)
 
 
+@contextmanager
+def _named_by_keys() -> Iterator[None]:
+    """Let a ValueError say the keys of config.json where it says fields of ours."""
+    try:
+        yield
+    except ValueError as error:
+        said = re.sub(r"\w+(?==)", lambda word: KEY_OF_FIELD.get(word[0], word[0]), str(error))
+        raise ValueError(said) from error
+
+
 def _rope(raw: Mapping[str, Any]) -> tuple[float, Llama3RopeScaling | None]:
     """Return theta and the scaling, from rope_theta and rope_scaling (transformers 4) or rope_parameters (5)."""
     tables = [raw[key] for key in ("rope_scaling", "rope_parameters") if raw.get(key)]
@@ -113,7 +137,8 @@ def _rope(raw: Mapping[str, Any]) -> tuple[float, Llama3RopeScaling | None]:
     missing = [key for key, value in tables[0].items() if value is None]
     if missing or any(table != tables[0] for table in tables):
         raise ValueError(f"llama3 RoPE lacks {', '.join(missing)}" if missing else "rope_scaling and rope_parameters differ")
-    return theta, Llama3RopeScaling(*tables[0].values())
+    with _named_by_keys():
+        return theta, Llama3RopeScaling(*tables[0].values())
 
 
 def parse(raw: Mapping[str, Any], name: str) -> ModelConfig:
@@ -135,12 +160,13 @@ def parse(raw: Mapping[str, Any], name: str) -> ModelConfig:
             raise ValueError(f"head_dim is not given and hidden_size={width!r} is no multiple of num_attention_heads={heads!r}")
         head_dim = width // heads
     theta, scaling = _rope(raw)
-    return ModelConfig(
-        name=name, **sizes, n_kv_heads=sizes["n_heads"] if kv_heads is None else kv_heads, head_dim=head_dim,
-        tied_embedding=bool(tied), rope_theta=theta, rope_scaling=scaling,
-        norm_eps=_number("rms_norm_eps", raw["rms_norm_eps"]), max_context=raw.get("max_position_embeddings"),
-        bias="qkv" if family == "qwen2" else "none",
-    )
+    with _named_by_keys():
+        return ModelConfig(
+            name=name, **sizes, n_kv_heads=sizes["n_heads"] if kv_heads is None else kv_heads, head_dim=head_dim,
+            tied_embedding=bool(tied), rope_theta=theta, rope_scaling=scaling,
+            norm_eps=_number("rms_norm_eps", raw["rms_norm_eps"]), max_context=raw.get("max_position_embeddings"),
+            bias="qkv" if family == "qwen2" else "none",
+        )
 
 
 def read_config(folder: Path | str) -> ModelConfig:

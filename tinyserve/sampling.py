@@ -202,12 +202,12 @@ def filtered_logits(
 ) -> Tensor:
     """Return logits [..., vocab] after all six steps in the given order; temperature 0 skips the division.
 
-    Raises ValueError for a row with NaN, +inf or nothing above -inf, before or
-    after the steps (rows: numbers to name the rows by); for a penalty without
-    seen; and for an order that does not name every step of ORDER once.
+    Raises ValueError for a row with NaN, +inf or nothing above -inf, before or after the steps (rows: numbers
+    to name the rows by); for a penalty without seen; and for an order that does not name every step once.
     """
     if sorted(order) != sorted(ORDER):
-        raise ValueError(f"order={order!r} does not name each of {', '.join(ORDER)} once")
+        known = ", ".join(f"ORDERS[{name!r}]" for name in ORDERS)
+        raise ValueError(f"order={order!r} does not name each of {', '.join(ORDER)} once, as {known} do")
     steps = {
         "repetition_penalty": lambda x: repetition_penalty(x, seen, params.repetition_penalty),
         "allowed": lambda x: x if allowed is None else allow(x, allowed, rows),

@@ -77,8 +77,10 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, as tokenizer.json says: a special token written out in the text becomes that token.
 
-        Raises ValueError for what is no text, as is a str with half a surrogate pair.
+        Raises ValueError for what is no str, and for a str with half a surrogate pair.
         """
+        if not isinstance(text, str):
+            raise ValueError(f"text={text!r} is of type {type(text).__name__}, not str")
         try:
             return self.library.encode(text).ids
         except TypeError as error:
