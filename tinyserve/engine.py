@@ -23,8 +23,8 @@ class Engine:
 
     The model runs once a step, over the new tokens of all requests in it. ``num_blocks``
     blocks of ``block_size`` tokens are allocated at once. With a tokenizer, requests
-    have a text, stop texts work, and its end of sequence stops a request that names no
-    stop_ids. Raises ValueError for a limit below 1.
+    have a text (without the token that stopped them), stop texts work, and its end of sequence
+    stops a request that names no stop_ids. Raises ValueError for a limit below 1.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class Engine:
         """Submit a request with the given options of Request, and return it."""
         return self.submit(Request(prompt, **options))
 
-    def submit(self, request: Request) -> Request:
-        """Let a request wait. Raises ValueError, and leaves everything as it is, for one that cannot be served."""
+    def submit(self, request: Request, arrival: float | None = None) -> Request:
+        """Let a request wait, from now on or from an arrival that was due before, while a step ran. Raises ValueError, and leaves everything as it is, for one that cannot be served."""
         request.check(self.model.config.vocab_size)
         window = self.model.config.max_context
         if window and request.max_length > window:
@@ -54,7 +54,7 @@ class Engine:
             )
         if request.stop and self.tokenizer is None:
             raise ValueError(f"request {request.request_id}: stop={list(request.stop)} needs an engine with a tokenizer")
-        self.scheduler.add(request, self.clock())
+        self.scheduler.add(request, self.clock() if arrival is None else arrival)
         if self.tokenizer is not None:
             if request.stop_ids is None and self.tokenizer.end_id is not None:
                 request.stop_ids = frozenset([self.tokenizer.end_id])
@@ -80,11 +80,13 @@ class Engine:
         logits = self.model(torch.tensor([ids], device=self.device), batch.positions, batch, batch.last[sampling])[0]
         tokens = self._sample([requests[i] for i in sampling], logits)
         now = self.clock()
-        got = self.scheduler.update(chunks, [tokens.get(request) for request in requests], now)
+        got = self.scheduler.update(chunks, [tokens.get(request) for request in requests], now, self._stops)
+        got += [request for request in requests if request.finish_reason == "error"]
         for request in got:
-            self._follow_text(request, now)
+            if request.status is Status.FINISHED and (stream := self._streams.pop(request, None)) is not None:
+                request.text += stream.flush()
         self.scheduler.record(chunks, begin, now)
-        return got + [request for request in requests if request.finish_reason == "error"]
+        return got
 
     def _sample(self, requests: list[Request], logits: Tensor) -> dict[Request, int]:
         """Return the next token of each; one whose logits or parameters fail ends with an error, and the others go on."""
@@ -100,21 +102,16 @@ class Engine:
                 return {}
         return {request: token for i, r in enumerate(requests) for request, token in self._sample([r], logits[i : i + 1]).items()}
 
-    def _follow_text(self, request: Request, now: float) -> None:
-        """Add the new token's text, and end the request at the first of its stop texts."""
-        stream = self._streams.get(request)
-        if stream is None:
-            return
-        request.text += stream.push(request.tokens[-1])
-        if request.status is Status.FINISHED:
-            request.text += stream.flush()
+    def _stops(self, request: Request) -> bool:
+        """Add the new token's text; return whether it completes a stop text, and cut the text there."""
+        if request not in self._streams:
+            return False
+        request.text += self._streams[request].push(request.tokens[-1])
         found = [at for stop in request.stop if (at := request.text.find(stop)) >= 0]
         if found:
             request.text = request.text[: min(found)]
-            self.scheduler.finish(request, "stop", now)
-            request.finish_reason = "stop"  # also where the last token was the last one allowed
-        if request.status is Status.FINISHED:
             del self._streams[request]
+        return bool(found)
 
     def run(self) -> None:
         """Step until nothing waits and nothing runs."""
@@ -136,7 +133,9 @@ class Engine:
         return requests
 
     def stream(self, request: Request) -> Iterator[int]:
-        """Yield the tokens of a submitted request as they come; the others are served along."""
+        """Yield the tokens of a submitted request as they come; the others are served along. ValueError if it was not submitted."""
+        if request.arrival is None and request.status is not Status.FINISHED:
+            raise ValueError(f"request {request.request_id} has not been submitted: no step will ever serve it")
         given = 0
         while True:
             new = request.output[given:]

@@ -194,8 +194,8 @@ class PagedBatch:
         row = torch.repeat_interleave(torch.arange(len(counts)), n)  # the request of each token
         self.last = n.cumsum(0) - 1
         position = torch.arange(len(row)) - (self.last + 1 - n)[row] + begin[row]
-        width = max(map(len, block_tables))
-        tables = torch.tensor([[*table, *[0] * (width - len(table))] for table in block_tables])
+        width = max(map(len, block_tables))  # short tables are filled up with a block of their own
+        tables = torch.tensor([[*table, *table[-1:] * (width - len(table))] for table in block_tables])
         slots = tables[row, position // size] * size + position % size
         self.groups = []  # (first token, requests, tokens each, block table, unseen)
         for count in sorted(set(counts)):
@@ -207,6 +207,13 @@ class PagedBatch:
             unseen = torch.zeros(unseen.shape, dtype=cache.k.dtype).masked_fill(unseen, -torch.inf)
             self.groups.append((first, len(ends), count, tables[rows, :blocks].to(device), unseen.to(device)))
         self.positions, self.last, self.slots = (x.to(device) for x in (position, self.last, slots))
+        # Attention reads the unfilled rest of a block, with weight 0; but 0 times a NaN that someone left there is NaN.
+        ends = begin + n
+        begun = (ends % size != 0) & (ends // size * size >= begin)
+        blank = tables[begun, ends[begun] // size].to(device)
+        if len(blank):
+            for pool in (cache.k, cache.v):
+                pool.index_fill_(2, blank, 0)
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Write k and v [1, K, N, d_h] to the slots of their blocks, then attend request by request."""

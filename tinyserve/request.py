@@ -39,8 +39,9 @@ class Request:
     ) -> None:
         self.prompt, self.sampling, self.max_tokens = list(prompt), sampling, max_tokens
         self.stop_ids, self.stop = None if stop_ids is None else frozenset(stop_ids), (stop,) if isinstance(stop, str) else tuple(stop)
-        self.priority, self.salt, self.number = priority, salt, next(_numbers)
-        self.request_id = self.number if request_id is None else request_id
+        self.priority, self.salt = priority, salt
+        self.request_id = next(_numbers) if request_id is None else request_id
+        self.number = -1  # its place in the order of arrival, given by the scheduler
         self.sampler = Sampler(sampling)
 
         self.status = Status.WAITING
@@ -48,6 +49,8 @@ class Request:
         self.block_table: list[int] = []
         self.contents: list[Content] = []  # of the full blocks, first to last
         self.num_computed_tokens = self.num_cached_tokens = self.num_recomputed_tokens = self.preemptions = 0
+        self.most_computed_tokens = 0  # before the last preemption, or now: what lies below is computed again
+        self.num_transferred_tokens = 0  # K and V that another engine computed, there when it is admitted
         self.finish_reason: str | None = None  # stop, length, abort or error
         self.error: str | None = None
         self.arrival: float | None = None
@@ -68,6 +71,9 @@ class Request:
             raise ValueError(f"stop={list(self.stop)} is not a list of texts that are not empty")
         if not isinstance(self.priority, (int, float)) or self.priority != self.priority:
             raise ValueError(f"priority={self.priority!r} is not a number")
+        for name, value in (("salt", self.salt), ("request_id", self.request_id)):
+            if not isinstance(value, Hashable):
+                raise ValueError(f"{name}={value!r} cannot be hashed: take a text or a number")
 
     def fail(self, reason: str) -> None:
         """End a request that was refused, with the reason."""
@@ -81,6 +87,11 @@ class Request:
     def output(self) -> list[int]:
         """The tokens generated so far."""
         return self.tokens[len(self.prompt) :]
+
+    @property
+    def num_output_tokens(self) -> int:
+        """How many tokens have been generated so far."""
+        return len(self.tokens) - len(self.prompt)
 
     @property
     def max_length(self) -> int:

@@ -9,7 +9,8 @@ the lower rank goes first, and no new request overtakes one of lower rank.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +53,7 @@ class Scheduler:
         self.running: list[Request] = []
         self.steps = self.tokens = self.preemptions = 0
         self._events: list[list[Any]] = []
+        self._numbers = itertools.count()
 
     @property
     def idle(self) -> bool:
@@ -60,8 +62,8 @@ class Scheduler:
 
     def add(self, request: Request, now: float = 0.0) -> None:
         """Let a request wait from now (seconds) on. Raises ValueError if it could never be served, or has been added before."""
-        if request.arrival is not None:
-            raise ValueError(f"request {request.request_id} has been added before")
+        if request.arrival is not None or request.status is not Status.WAITING:
+            raise ValueError(f"request {request.request_id} has been added before, or has ended")
         blocks = self.pool.blocks_for(request.max_length)
         if blocks > self.pool.num_blocks:
             raise ValueError(
@@ -73,7 +75,7 @@ class Scheduler:
                 f"request {request.request_id} can never fit: without chunks its {request.max_length} tokens "
                 f"exceed max_num_batched_tokens={self.max_num_batched_tokens}"
             )
-        request.arrival = now
+        request.arrival, request.number = now, next(self._numbers)
         bisect.insort(self.waiting, request, key=lambda r: r.rank)
         self._events.append(["arrive", request.request_id])
 
@@ -85,12 +87,15 @@ class Scheduler:
             n = min(len(request.tokens) - request.num_computed_tokens, budget)
             if n == 0 or request.status is not Status.RUNNING:  # preempted by one before it
                 continue
-            room, preempted = self._make_room(request, n)
-            budget += sum(chunks.pop(victim).n for victim in preempted if victim in chunks)
-            starved = starved or not room or bool(preempted)
-            if room:
-                chunks[request] = self._chunk(request, n)
-                budget -= n
+            needed = self.pool.blocks_for(request.num_computed_tokens + n) - len(request.block_table)
+            if needed > self.pool.num_free:
+                starved = True
+                for victim in self._make_room(request, needed):
+                    budget += chunks.pop(victim).n if victim in chunks else 0
+                if needed > self.pool.num_free:
+                    continue
+            chunks[request] = self._chunk(request, n)
+            budget -= n
         while self.waiting and budget and len(self.running) < self.max_num_seqs and not starved:
             n = self._admit(self.waiting[0], budget)
             if n == 0:
@@ -104,30 +109,31 @@ class Scheduler:
     def _chunk(self, request: Request, n: int) -> Chunk:
         """Allocate the blocks that n more tokens begin, and return the chunk."""
         end = request.num_computed_tokens + n
-        request.block_table += self.pool.allocate(max(0, self.pool.blocks_for(end) - len(request.block_table)))
+        needed = self.pool.blocks_for(end) - len(request.block_table)
+        if needed > 0:
+            request.block_table += self.pool.allocate(needed)
         return Chunk(request, request.num_computed_tokens, n, end == len(request.tokens))
 
-    def _make_room(self, request: Request, n: int) -> tuple[bool, list[Request]]:
-        """Preempt requests of higher rank until n more tokens of this one fit; return whether they do, and whom.
+    def _make_room(self, request: Request, needed: int) -> list[Request]:
+        """Preempt requests of higher rank, the highest first, until so many blocks are free; return whom.
 
-        Where it is itself the highest, it keeps its blocks and waits for those before it to end.
+        None where that is not enough: then the request keeps its blocks, and waits for those before it to end.
         """
-        needed = self.pool.blocks_for(request.num_computed_tokens + n) - len(request.block_table)
-        preempted = []
+        place = self.running.index(request)
+        kept = {block for r in self.running[: place + 1] for block in r.block_table}
+        preempted: list[Request] = []
+        if self.pool.num_blocks - len(kept) < needed:
+            return preempted
         while self.pool.num_free < needed:
-            victim = self.running[-1]
-            if victim is request:
-                return False, preempted
-            self._preempt(victim)
-            preempted.append(victim)
-        return True, preempted
+            preempted.append(self.running[-1])
+            self._preempt(preempted[-1])
+        return preempted
 
     def _preempt(self, request: Request) -> None:
         """Release everything the request holds and let it wait; its output stays, to be computed again as a prompt."""
         self._leave(request)
         request.status, request.contents = Status.WAITING, []
-        request.num_recomputed_tokens += request.num_computed_tokens
-        request.num_computed_tokens = 0
+        request.num_computed_tokens = request.num_transferred_tokens = 0
         request.preemptions += 1
         self.preemptions += 1
         bisect.insort(self.waiting, request, key=lambda r: r.rank)
@@ -141,49 +147,56 @@ class Scheduler:
         """
         size, reach = self.pool.block_size, len(request.tokens) - 1
         blocks, contents = self.pool.match(request.tokens[:reach], request.salt)
-        n = len(request.tokens) - len(blocks) * size
+        known = max(len(blocks) * size, request.num_transferred_tokens)
+        n = len(request.tokens) - known
         free = self.pool.num_free - sum(map(self.pool.is_free, blocks))
         if self.pool.blocks_for(len(request.tokens)) - len(blocks) > free or n > budget and not self.chunked:
             return 0
         self.pool.take(blocks, reach // size if self.pool.prefix_caching else 0)
         request.block_table, request.contents = list(blocks), contents
-        request.num_computed_tokens = len(blocks) * size
-        if request.preemptions:
-            request.num_recomputed_tokens -= request.num_computed_tokens
-        else:
-            request.num_cached_tokens = request.num_computed_tokens
+        request.num_computed_tokens = known
+        if not request.preemptions:
+            request.num_cached_tokens = len(blocks) * size
         request.status = Status.RUNNING
         bisect.insort(self.running, request, key=lambda r: r.rank)
         self._events.append(["admit", request.request_id, request.num_computed_tokens])
         return min(n, budget)
 
-    def update(self, chunks: Sequence[Chunk], tokens: Sequence[int | None], now: float = 0.0) -> list[Request]:
+    def update(
+        self, chunks: Sequence[Chunk], tokens: Sequence[int | None], now: float = 0.0,
+        stops: Callable[[Request], bool] | None = None,
+    ) -> list[Request]:
         """Count the chunks as computed and append the new tokens (None where a chunk does not sample), which are there now.
 
-        Returns the requests that got a token. Those that were aborted while the step ran get none.
+        stops is asked after each token whether the request should end with it. Returns the
+        requests that got a token. Those that were aborted while the step ran get none.
         """
         got = []
         self.steps += 1
         for chunk, token in zip(chunks, tokens, strict=True):
-            request = chunk.request
+            request, end = chunk.request, chunk.start + chunk.n
             self.tokens += chunk.n
             if request.status is not Status.RUNNING:
                 continue
-            request.num_computed_tokens += chunk.n
+            request.num_recomputed_tokens += max(0, min(request.most_computed_tokens, end) - chunk.start)
+            request.most_computed_tokens = max(request.most_computed_tokens, end)
+            request.num_computed_tokens = end
             self._register(request)
             if chunk.samples:
                 request.tokens.append(token)
                 request.token_times.append(now)
                 got.append(request)
-                if request.stop_ids and token in request.stop_ids:
+                if request.stop_ids and token in request.stop_ids or stops is not None and stops(request):
                     self.finish(request, "stop", now)
-                elif len(request.output) == request.max_tokens:
+                elif request.num_output_tokens == request.max_tokens:
                     self.finish(request, "length", now)
         return got
 
     def _register(self, request: Request) -> None:
         """Make the blocks that have become full findable."""
         size = self.pool.block_size
+        if not self.pool.prefix_caching:
+            return
         for i in range(len(request.contents), request.num_computed_tokens // size):
             before = request.contents[-1] if request.contents else None
             content = self.pool.content(request.tokens[i * size : (i + 1) * size], before, request.salt)
@@ -208,7 +221,7 @@ class Scheduler:
 
         {"step", "begin", "end" (seconds), "chunks": [[request_id, start, n], …], "blocks": {request_id: held},
         "waiting": [request_id, …], "events": [["arrive", id], ["admit", id, cached tokens], ["preempt", id],
-        ["finish", id, reason], …] since the last step}
+        ["finish", id, reason], …] since the last step}; what happens after the last step is in no record
         """
         if self.trace is not None:
             self.trace.append({
