@@ -1,6 +1,7 @@
 """Shards equal the whole model, in one process and in several; what they send is what the cost model says."""
 
 import os
+from dataclasses import replace
 
 import pytest
 import torch
@@ -69,15 +70,19 @@ def test_more_ranks_than_kv_heads_copy_them(decoder):
         ({}, 3, "n_heads=8 is not a multiple of ranks=3"),
         ({"d_ff": 90}, 4, "d_ff=90 is not a multiple"),
         ({"n_heads": 12, "n_kv_heads": 3, "vocab_size": 256}, 2, "neither divides n_kv_heads=3"),
-        ({"tied_embedding": True}, 2, "tied_embedding=True"),
         ({"bias": "qkv"}, 2, "bias='qkv'"),
     ],
 )
 def test_what_cannot_be_cut_is_refused(change, ranks, match):
-    from dataclasses import replace
-
     with pytest.raises(ValueError, match=match):
         parallel.shard(model.build(replace(SMALL, **change)), 0, ranks)
+
+
+def test_a_tied_head_is_cut_from_the_embedding():
+    tied = model.build(replace(SMALL, tied_embedding=True), dtype=torch.float64, std=0.2)
+    group, parts = parallel.Together(2), [parallel.shard(tied, r, 2) for r in range(2)]
+    caches = [ContiguousCache(p.config, 2, 16, dtype=torch.float64) for p in parts]
+    assert torch.allclose(parallel.forward(parts, caches, group, IDS), tied(IDS), rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("bounds", ((0, 20), (0, 5, 20), (0, 1, 2, 19, 20)))

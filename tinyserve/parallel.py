@@ -55,7 +55,9 @@ def shard_config(config: ModelConfig, ranks: int) -> ModelConfig:
     kv = config.n_kv_heads
     if kv % ranks and ranks % kv:
         raise ValueError(f"ranks={ranks} neither divides n_kv_heads={kv} nor is a multiple of it")
-    return replace(config, n_heads=config.n_heads // ranks, n_kv_heads=max(1, kv // ranks), d_ff=config.d_ff // ranks)
+    return replace(
+        config, n_heads=config.n_heads // ranks, n_kv_heads=max(1, kv // ranks), d_ff=config.d_ff // ranks, tied_embedding=False
+    )
 
 
 def kv_columns(weight: Tensor, config: ModelConfig, rank: int, ranks: int) -> Tensor:
@@ -65,15 +67,20 @@ def kv_columns(weight: Tensor, config: ModelConfig, rank: int, ranks: int) -> Te
 
 
 def shard(decoder: Decoder, rank: int, ranks: int) -> Decoder:
-    """Return rank's decoder: Q, K, V, gate, up and head cut by columns, O and down by rows, embedding and norms whole."""
+    """Return rank's decoder: Q, K, V, gate, up and head cut by columns, O and down by rows, embedding and norms whole.
+
+    A tied head is cut from the embedding, and then a matrix of its own. Raises ValueError
+    for a model with biases, and as shard_config.
+    """
     config = decoder.config
-    if config.bias != "none" or config.tied_embedding:
-        raise ValueError(f"bias={config.bias!r}, tied_embedding={config.tied_embedding}: only none and False are cut here")
+    if config.bias != "none":
+        raise ValueError(f"bias={config.bias!r}: only models without biases are cut here")
     with torch.device("meta"):
         part = Decoder(shard_config(config, ranks))
         part.head = nn.Linear(config.d_model, config.vocab_size // ranks, bias=False)
-    state = {}
-    for name, weight in decoder.state_dict().items():
+    whole, state = decoder.state_dict(), {}
+    whole.setdefault("head.weight", whole["embedding.weight"])
+    for name, weight in whole.items():
         kind = name.split(".")[-2]
         if kind in ("q", "gate", "up", "head"):
             weight = columns(weight, rank, ranks)

@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import Tensor
+from torch.multiprocessing.spawn import ProcessException
 
 from .kv_cache import ContiguousCache
 from .model import Decoder
@@ -112,7 +113,7 @@ def _run(worker: Callable[[int, int, str, float], None], ranks: int, job: dict, 
             while not context.join(timeout=max(0.0, deadline - time.monotonic())):  # returns whenever one has ended
                 if time.monotonic() >= deadline:
                     raise RuntimeError(f"{ranks} processes did not end within {timeout} s")
-        except mp.ProcessException as fault:
+        except ProcessException as fault:
             raise RuntimeError(f"process {fault.error_index} of {ranks} failed: {fault.msg}") from None
         finally:
             for process in context.processes:
