@@ -13,6 +13,12 @@ from .attention_io import (
     tiled_attention_elements,
     window_pairs,
 )
+from .batching import (
+    batching_gain,
+    expected_longest,
+    exponential_batching_gain,
+    uniform_batching_gain,
+)
 from .clock import (
     FittedClock,
     StepClock,
@@ -193,6 +199,7 @@ __all__ = [
     "attention_matrix_params",
     "attention_pairs",
     "attention_share",
+    "batching_gain",
     "best_gamma",
     "best_tensor_parallel",
     "cache_write_bytes",
@@ -207,12 +214,14 @@ __all__ = [
     "decode_time",
     "decode_time_by_shape",
     "dtype_bytes",
+    "expected_longest",
     "expert_capacity",
     "expert_parallel_sent",
     "expert_parallel_time",
     "expert_params",
     "experts_touched",
     "ffn_matrix_params",
+    "exponential_batching_gain",
     "fit_clock",
     "fit_scaling_law",
     "flops_by_component",
@@ -277,6 +286,7 @@ __all__ = [
     "tile_counts",
     "tiled_attention_elements",
     "training_flops",
+    "uniform_batching_gain",
     "weight_bytes",
     "window_kv_cache_bytes",
     "window_pairs",
