@@ -20,6 +20,8 @@ MUTANTS = [
     Mutant(task=1, name="the last, smaller batch is dropped", replace=("range(0, len(lengths), slots)", "range(0, len(lengths) - slots + 1, slots)"), hint="last batch with one request"),
     Mutant(task=1, name="the numbers count from 0 in every batch", replace=("first + s if", "s if"), hint="tokens given"),
     Mutant(task=1, name="pads the caller's list", replace=("    for first", "    lengths += [0] * (-len(lengths) % slots)\n    for first"), hint="the list of lengths changed|expected"),
+    Mutant(task=1, name="the longest first", code="def static_trace(lengths, slots):\n    order, out = sorted(range(len(lengths)), key=lambda i: -lengths[i]), []\n    for first in range(0, len(order), slots):\n        batch = order[first : first + slots]\n        for t in range(lengths[batch[0]]):\n            out.append([i if lengths[i] > t else None for i in batch] + [None] * (slots - len(batch)))\n    return out\n", hint="in the order of the list"),
+    Mutant(task=1, name="one step more for each batch", replace=("range(max(batch))", "range(max(batch) + 1)"), hint="both slots are idle"),
     # 2: iteration-level scheduling
     Mutant(task=2, name="waits until the batch is done", replace=("        for s in range(slots):\n            if seats[s]", "        free = seats.count(None) == slots\n        for s in range(slots):\n            if free and seats[s]"), hint="waited for its longest"),
     Mutant(task=2, name="a slot idles for one step", replace=("        for s in range(slots):\n            if seats[s]", "        busy = [i for row in steps[-1:] for i in row]\n        for s in range(slots):\n            if (not busy or busy[s] is None) and seats[s]"), hint="joins at once"),
@@ -33,6 +35,8 @@ MUTANTS = [
     Mutant(task=2, name="the highest slot", replace=("for s in range(slots):", "for s in reversed(range(slots)):"), hint="lowest slots"),
     Mutant(task=2, name="stops when the queue is empty", replace=("while queue or seats.count(None) < slots:", "while queue:"), hint="tokens given|as many as its answer"),
     Mutant(task=2, name="counts down the caller's list", replace=("list(lengths)\n", "lengths\n"), hint="lists changed"),
+    Mutant(task=2, name="moves up into the slot that is free", replace=("        for s in range(slots):", "        seats.sort(key=lambda i: (i is None, i))\n        for s in range(slots):"), hint="keeps its slot"),
+    Mutant(task=2, name="never ends", replace=("while queue or seats.count(None) < slots:", "while True:"), hint="does a loop never end"),
     # 3: the law
     Mutant(task=3, name="not divided by the mean", replace=("longest / (sum(lengths) / n)", "longest"), hint="divide it by the mean"),
     Mutant(task=3, name="upside down", replace=("longest / (sum(lengths) / n)", "(sum(lengths) / n) / longest"), hint="upside down"),
@@ -43,6 +47,7 @@ MUTANTS = [
     Mutant(task=3, name="below, not at most", replace=("length <= k", "length < k"), hint="two slots|expected"),
     Mutant(task=3, name="drawn without putting back", code="def expected_gain(lengths, slots):\n    n, b = len(lengths), min(slots, len(lengths))\n    longest = sum(x * math.comb(i, b - 1) for i, x in enumerate(sorted(lengths))) / math.comb(n, b)\n    return longest / (sum(lengths) / n)\n", hint="two draws"),
     Mutant(task=3, name="simulated", code="def expected_gain(lengths, slots):\n    chance = random.Random(0)\n    return sum(max(chance.choices(lengths, k=slots)) for _ in range(4000)) / 4000 / (sum(lengths) / len(lengths))\n", hint="lengths 1 or 3"),
+    Mutant(task=3, name="the formula for uniform lengths", code="def expected_gain(lengths, slots):\n    return 2 * slots / (slots + 1)\n", hint="lengths 1 or 3"),
     # 4: the token budget
     Mutant(task=4, name="a prompt runs whole or not at all", replace=("        if n == 0:\n            break", "        if request.pending > budget:\n            break"), hint="runs in chunks"),
     Mutant(task=4, name="whole prompts, over the budget", replace=("min(request.pending, budget)", "request.pending"), hint="over the budget of 8"),
@@ -60,6 +65,9 @@ MUTANTS = [
     Mutant(task=4, name="moves those who join", replace=("        chunks.append((request, n))", "        chunks.append((request, n))\n        if request in waiting:\n            waiting.remove(request)\n            running.append(request)"), hint="the lists changed"),
     Mutant(task=4, name="counts them as computed", replace=("        budget -= n\n", "        budget -= n\n        request.computed += n\n"), hint="computed changed"),
     Mutant(task=4, name="the prompt only, after an eviction", replace=("min(request.pending, budget)", "min(len(request.prompt) - request.computed if request.computed < len(request.prompt) else 1, budget)"), hint="prompt and what it has written"),
+    Mutant(task=4, name="the budget divided evenly", code="def plan(running, waiting, max_seqs, budget):\n    chosen = (running + waiting)[:max_seqs]\n    return [(r, min(r.pending, budget // len(chosen))) for r in chosen]\n", hint="divided evenly"),
+    Mutant(task=4, name="prompts only where nobody decodes", replace=("(running + waiting)", "(running or waiting)"), hint="C did not get what the budget left"),
+    Mutant(task=4, name="pairs the other way round", replace=("(request, n))", "(n, request))"), hint="a chunk is a pair"),
     # 5: blocks
     Mutant(task=5, name="rounded down", replace=("math.ceil", "math.floor"), hint="Round up"),
     Mutant(task=5, name="always one more", replace=("math.ceil((request.computed + n) / server.block_size)", "(request.computed + n) // server.block_size + 1"), hint="no third one yet"),
@@ -75,6 +83,8 @@ MUTANTS = [
     Mutant(task=5, name="says nothing", replace=("    return True\n", ""), hint="True or False"),
     Mutant(task=5, name="counts the tokens as computed", replace=("    return True", "    request.computed += n\n    return True"), hint="computed changed"),
     Mutant(task=5, name="nothing lacking is a no", replace=("    if lacking > len(server.free):", "    if lacking > len(server.free) or lacking <= 0:"), hint="nothing is lacking"),
+    Mutant(task=5, name="does not look before it takes", replace=("    if lacking > len(server.free):\n        return False\n", ""), hint="look first"),
+    Mutant(task=5, name="blocks for the whole answer at once", replace=("(request.computed + n)", "(len(request.prompt) + request.max_new)"), hint="not for all that the request will ever have"),
     # 6: eviction
     Mutant(task=6, name="the output is dropped", replace=("    request.computed = 0", "    request.computed = 0\n    request.output = []"), hint="output was dropped"),
     Mutant(task=6, name="the output is moved into the prompt", replace=("    request.computed = 0", "    request.computed = 0\n    request.prompt = request.prompt + request.output"), hint="prompt stays as it is"),
@@ -91,6 +101,9 @@ MUTANTS = [
     Mutant(task=6, name="not counted", replace=("    request.preemptions += 1\n", ""), hint="preemptions counts"),
     Mutant(task=6, name="counted once only", replace=("request.preemptions += 1", "request.preemptions = 1"), hint="a second time"),
     Mutant(task=6, name="a shorter answer", replace=("    request.computed = 0", "    request.max_new -= len(request.output)\n    request.computed = 0"), hint="max_new"),
+    Mutant(task=6, name="in place of all who wait", replace=("server.waiting.insert(0, request)", "server.waiting = [request]"), hint="D, who waited, is lost"),
+    Mutant(task=6, name="a list among the free blocks", replace=("server.free += request.blocks", "server.free.append(request.blocks)"), hint="not the list"),
+    Mutant(task=6, name="keeps the newest token only", replace=("    request.computed = 0", "    request.computed = 0\n    request.output = request.output[-1:]"), hint="stays as it is"),
     # 7: the scheduler
     Mutant(task=7, name="evicts the oldest", replace=("server.running[-1]", "server.running[0]"), hint="the oldest, was evicted"),
     Mutant(task=7, name="evicts the one that asks", replace=("preempt(server, server.running[-1])", "preempt(server, request)"), hint="the oldest, was evicted"),
@@ -109,6 +122,11 @@ MUTANTS = [
     Mutant(task=7, name="blocks for the whole answer at the start", replace=("elif evicted or not grow(server, request, n):", "elif evicted or not grow(server, request, len(request.prompt) + request.max_new):"), hint="cannot join|left waiting|expected"),
     Mutant(task=7, name="what plan says, and no more", code="def schedule(server):\n    chunks = plan(server.running, server.waiting, server.max_seqs, server.budget)\n    for request, n in chunks:\n        grow(server, request, n)\n        if request in server.waiting:\n            server.waiting.remove(request)\n            server.running.append(request)\n    return chunks\n", hint="cannot join"),
     Mutant(task=7, name="nobody joins while others run", replace=("elif evicted or", "elif server.running or"), hint="three free blocks"),
+    Mutant(task=7, name="grows after it has evicted itself", replace=("while request in server.running and not grow", "while not grow"), hint="grow all the same"),
+    Mutant(task=7, name="one eviction at most", replace=("            while request in server.running and not grow(server, request, n):\n                preempt(server, server.running[-1])\n                evicted = True\n            if request not in server.running:\n", "            if not grow(server, request, n):\n                preempt(server, server.running[-1])\n                evicted = True\n            if request not in server.running or not grow(server, request, n):\n"), hint="evict until A can grow"),
+    Mutant(task=7, name="stops after an eviction", replace=("        chunks.append((request, n))", "        chunks.append((request, n))\n        if evicted:\n            break"), hint="the others go on"),
+    Mutant(task=7, name="keeps a block in reserve", replace=("elif evicted or not grow(server, request, n):", "elif evicted or len(server.free) <= -(-n // server.block_size) or not grow(server, request, n):"), hint="C may start"),
+    Mutant(task=7, name="takes the one with most blocks", replace=("server.running[-1]", "max(server.running, key=lambda r: len(r.blocks))"), hint="the oldest, was evicted"),
     # 8: fairness
     Mutant(task=8, name="first come, first served", replace=("min(self.waiting, key=lambda request: self.served[request.tenant])", "self.waiting[0]"), hint="b waits for all of a's"),
     Mutant(task=8, name="the one who was given most", replace=("min(self.waiting, key", "max(self.waiting, key"), hint="b waits for all of a's"),
@@ -125,6 +143,8 @@ MUTANTS = [
     Mutant(task=8, name="starts with the highest counter", replace=("max(self.served.get(tenant, 0), self.level)", "max(self.served.values(), default=0)"), hint="starts at level, no higher|b comes when|A counter above"),
     Mutant(task=8, name="level after the charge", replace=("        self.level = self.served[chosen.tenant]\n        self.served[chosen.tenant] += cost(chosen)\n", "        self.served[chosen.tenant] += cost(chosen)\n        self.level = self.served[chosen.tenant]\n"), hint="before|starts at level"),
     Mutant(task=8, name="level never moves", replace=("        self.level = self.served[chosen.tenant]\n", ""), hint="idle time is not saved up"),
+    Mutant(task=8, name="charged when it is added", replace=[("        self.waiting.append(request)", "        self.served[tenant] += cost(request)\n        self.waiting.append(request)"), ("        self.served[chosen.tenant] += cost(chosen)\n", "")], hint="charged when they were added"),
+    Mutant(task=8, name="looks and does not return", replace=("        return chosen\n", ""), hint="returns the request"),
     # 9: metrics
     Mutant(task=9, name="TTFT from the first chunk", replace=("r.times[0] - r.arrival", "r.times[0] - r.started"), hint="user waits in the queue"),
     Mutant(task=9, name="TTFT as a time of day", replace=("r.times[0] - r.arrival", "r.times[0]"), hint="not a time of day"),
@@ -142,6 +162,8 @@ MUTANTS = [
     Mutant(task=9, name="one target is enough", replace=("<= ttft_target and (", "<= ttft_target or ("), hint="not one of them"),
     Mutant(task=9, name="below the targets", replace=[("first <= ttft_target", "first < ttft_target"), ("each <= tpot_target", "each < tpot_target")], hint="not below"),
     Mutant(task=9, name="an answer of one token misses TPOT", replace=("each is None or each <= tpot_target", "each is not None and each <= tpot_target"), hint="no TPOT to miss"),
+    Mutant(task=9, name="the worst ITL in place of TPOT", replace=("each is None or each <= tpot_target) for first, each in zip(report[\"ttft\"], report[\"tpot\"])", "max(gaps, default=0) <= tpot_target) for first, gaps in zip(report[\"ttft\"], report[\"itl\"])"), hint="not for the worst ITL"),
+    Mutant(task=9, name="NaN without a gap", replace=("if gaps else None", "if gaps else math.nan"), hint="its TPOT is None"),
     # 10: a real batch
     Mutant(task=10, name="one call for each request", code="def run_batch(model, chunks):\n    found = []\n    for r, n in chunks:\n        at = list(range(r.computed, r.computed + n))\n        logits = model.run(r.tokens[r.computed : r.computed + n], at, [r] * n)\n        found.append(int(logits[-1].argmax()) if n == r.pending else None)\n    return found\n", hint="three calls"),
     Mutant(task=10, name="all tokens of every request", code="def run_batch(model, chunks):\n    ids, positions, owners, ends = [], [], [], []\n    for r, n in chunks:\n        ids += r.tokens\n        positions += range(len(r.tokens))\n        owners += [r] * len(r.tokens)\n        ends.append(len(ids) - 1)\n    logits = model.run(ids, positions, owners)\n    return [int(logits[e].argmax()) if n == r.pending else None for e, (r, n) in zip(ends, chunks)]\n", hint="all tokens of every request ran"),
@@ -160,6 +182,10 @@ MUTANTS = [
     Mutant(task=10, name="appends the token itself", replace=("    return found", "    for (request, _), token in zip(chunks, found):\n        request.output += [token] if token is not None else []\n    return found"), hint="the output changed"),
     Mutant(task=10, name="the least likely token", replace=(".argmax(", ".argmin("), hint="own last token|last of its rows"),
     Mutant(task=10, name="owners in the order of tokens, one short", replace=("owners += [request] * n", "owners.append(request)"), hint="an entry for each token"),
+    Mutant(task=10, name="padded to the longest chunk", code="def run_batch(model, chunks):\n    width, ids, positions, owners = max(n for _, n in chunks), [], [], []\n    for r, n in chunks:\n        ids += r.tokens[r.computed : r.computed + n] + [0] * (width - n)\n        positions += range(r.computed, r.computed + width)\n        owners += [r] * width\n    best = model.run(ids, positions, owners).argmax(-1).tolist()\n    return [best[i * width + n - 1] if n == r.pending else None for i, (r, n) in enumerate(chunks)]\n", hint="nothing is padded"),
+    Mutant(task=10, name="names for owners", replace=("owners += [request] * n", "owners += [request.name] * n"), hint="the requests themselves"),
+    Mutant(task=10, name="the stand-in again", code="def run_batch(model, chunks):\n    return stand_in(chunks)\n", hint="never ran"),
+    Mutant(task=10, name="tensors for tokens", replace=(".argmax(dim=-1).tolist()", ".argmax(dim=-1)"), hint="tokens are ints"),
 ]
 
 ALTERNATIVES = [
