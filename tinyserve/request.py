@@ -28,18 +28,19 @@ class Request:
     the blocks of ``block_table``. ``num_cached_tokens`` counts those found in the
     prefix cache at the first admission, ``num_recomputed_tokens`` those computed again
     after a preemption. ``stop_ids`` None means the engine's end of sequence;
-    ``priority``: the lower goes first. Times are the engine's clock, in seconds.
+    ``priority``: the lower goes first. ``num_draft_tokens``: how many tokens a draft may guess ahead
+    of each step (0: none), in an engine that has one. Times are the engine's clock, in seconds.
     What is asked is checked when the request is submitted.
     """
 
     def __init__(
         self, prompt: Sequence[int], sampling: SamplingParams = GREEDY, max_tokens: int = 16,
         stop_ids: Collection[int] | None = None, stop: str | Sequence[str] = (), priority: float = 0,
-        salt: Hashable = None, request_id: Hashable = None,
+        salt: Hashable = None, request_id: Hashable = None, num_draft_tokens: int = 0,
     ) -> None:
         self.prompt, self.sampling, self.max_tokens = list(prompt), sampling, max_tokens
         self.stop_ids, self.stop = None if stop_ids is None else frozenset(stop_ids), (stop,) if isinstance(stop, str) else tuple(stop)
-        self.priority, self.salt = priority, salt
+        self.priority, self.salt, self.num_draft_tokens = priority, salt, num_draft_tokens
         self.request_id = next(_numbers) if request_id is None else request_id
         self.number = -1  # its place in the order of arrival, given by the scheduler
         self.sampler = Sampler(sampling)
@@ -51,6 +52,7 @@ class Request:
         self.num_computed_tokens = self.num_cached_tokens = self.num_recomputed_tokens = self.preemptions = 0
         self.most_computed_tokens = 0  # before the last preemption, or now: what lies below is computed again
         self.num_transferred_tokens = 0  # K and V that another engine computed, there when it is admitted
+        self.num_drafted_tokens = self.num_accepted_tokens = 0
         self.finish_reason: str | None = None  # stop, length, abort or error
         self.error: str | None = None
         self.arrival: float | None = None
@@ -67,6 +69,8 @@ class Request:
                 raise ValueError(f"prompt token {token!r} is not a token id in 0 .. {vocab_size - 1}")
         if not isinstance(self.max_tokens, int) or self.max_tokens < 1:
             raise ValueError(f"max_tokens={self.max_tokens!r} is not a whole number of at least 1")
+        if not isinstance(self.num_draft_tokens, int) or self.num_draft_tokens < 0:
+            raise ValueError(f"num_draft_tokens={self.num_draft_tokens!r} is not a whole number of at least 0")
         if not all(isinstance(text, str) and text for text in self.stop):
             raise ValueError(f"stop={list(self.stop)} is not a list of texts that are not empty")
         if not isinstance(self.priority, (int, float)) or self.priority != self.priority:

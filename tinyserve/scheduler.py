@@ -20,12 +20,16 @@ from .request import Request, Status
 
 @dataclass(frozen=True)
 class Chunk:
-    """Tokens start .. start + n of a request, to be run in this step; samples: the last of them yields a new token."""
+    """Tokens start .. start + n of a request, to be run in this step; samples: the last of them yields a new token.
+
+    The last ``drafts`` of the n are guesses that stand behind the request's own tokens: room for as many, at first.
+    """
 
     request: Request
     start: int
     n: int
     samples: bool
+    drafts: int = 0
 
 
 class Scheduler:
@@ -104,7 +108,19 @@ class Scheduler:
             request.scheduled = now if request.scheduled is None else request.scheduled
             chunks[request] = self._chunk(request, n)
             budget -= n
-        return list(chunks.values())
+        return [self._with_drafts(chunk, budget) if chunk.request.num_draft_tokens else chunk for chunk in chunks.values()]
+
+    def _with_drafts(self, chunk: Chunk, budget: int) -> Chunk:
+        """Give a decode room for the guesses that the request wants, as far as free blocks and budget go; nobody is preempted for guesses."""
+        request, size = chunk.request, self.pool.block_size
+        end = chunk.start + chunk.n
+        room = (len(request.block_table) + self.pool.num_free) * size - end
+        left = request.max_tokens - request.num_output_tokens - 1  # more tokens than that would be thrown away
+        drafts = min(request.num_draft_tokens, budget // len(self.running), room, left) if chunk.n == 1 and chunk.samples else 0
+        if drafts <= 0:
+            return chunk
+        request.block_table += self.pool.allocate(max(0, self.pool.blocks_for(end + drafts) - len(request.block_table)))
+        return Chunk(request, chunk.start, chunk.n + drafts, True, drafts)
 
     def _chunk(self, request: Request, n: int) -> Chunk:
         """Allocate the blocks that n more tokens begin, and return the chunk."""
@@ -163,33 +179,40 @@ class Scheduler:
         return min(n, budget)
 
     def update(
-        self, chunks: Sequence[Chunk], tokens: Sequence[int | None], now: float = 0.0,
+        self, chunks: Sequence[Chunk], tokens: Sequence[Sequence[int]], now: float = 0.0,
         stops: Callable[[Request], bool] | None = None,
     ) -> list[Request]:
-        """Count the chunks as computed and append the new tokens (None where a chunk does not sample), which are there now.
+        """Count the chunks as computed and append each one's new tokens, which are there now: none where it does not sample.
 
-        stops is asked after each token whether the request should end with it. Returns the
-        requests that got a token. Those that were aborted while the step ran get none.
+        A chunk with drafts brings the accepted ones and one more. stops is asked after each
+        token whether the request should end with it. Returns the requests that got a token;
+        those that were aborted while the step ran get none.
         """
         got = []
         self.steps += 1
-        for chunk, token in zip(chunks, tokens, strict=True):
-            request, end = chunk.request, chunk.start + chunk.n
+        for chunk, new in zip(chunks, tokens, strict=True):
+            request, reason = chunk.request, None
             self.tokens += chunk.n
             if request.status is not Status.RUNNING:
                 continue
+            for token in new:
+                request.tokens.append(token)
+                request.token_times.append(now)
+                if request.stop_ids and token in request.stop_ids or stops is not None and stops(request):
+                    reason = "stop"
+                elif request.num_output_tokens == request.max_tokens:
+                    reason = "length"
+                if reason:
+                    break
+            # K and V of rejected guesses are in the blocks too: not counted, they are written over.
+            end = min(chunk.start + chunk.n, len(request.tokens) - bool(new))
             request.num_recomputed_tokens += max(0, min(request.most_computed_tokens, end) - chunk.start)
             request.most_computed_tokens = max(request.most_computed_tokens, end)
             request.num_computed_tokens = end
             self._register(request)
-            if chunk.samples:
-                request.tokens.append(token)
-                request.token_times.append(now)
-                got.append(request)
-                if request.stop_ids and token in request.stop_ids or stops is not None and stops(request):
-                    self.finish(request, "stop", now)
-                elif request.num_output_tokens == request.max_tokens:
-                    self.finish(request, "length", now)
+            got += [request] if new else []
+            if reason:
+                self.finish(request, reason, now)
         return got
 
     def _register(self, request: Request) -> None:

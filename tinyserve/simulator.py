@@ -58,7 +58,7 @@ class Replica:
     def end(self) -> list[Request]:
         """End the running step and return the requests that got a token."""
         now, self.busy_until = self.busy_until, None
-        tokens = [self.next_token(chunk.request) if chunk.samples else None for chunk in self._chunks]
+        tokens = [[self.next_token(chunk.request)] if chunk.samples else [] for chunk in self._chunks]
         got = self.scheduler.update(self._chunks, tokens, now)
         self.scheduler.record(self._chunks, self.begin, now)
         return got
