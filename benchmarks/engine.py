@@ -37,7 +37,7 @@ from tinyserve import costs
 CODE = (
     "benchmarks/engine.py", "benchmarks/engine_workloads.py", "benchmarks/engine_arms.py", "benchmarks/engine_judge.py",
     "benchmarks/engine_profile.py", "benchmarks/engine_vllm.py", "benchmarks/engine_vllm_child.py", "benchmarks/rounds.py",
-    "tinyserve/engine.py", "tinyserve/scheduler.py", "tinyserve/request.py", "tinyserve/block_pool.py", "tinyserve/kv_cache.py",
+    "tinyserve/engine.py", "tinyserve/load.py", "tinyserve/scheduler.py", "tinyserve/request.py", "tinyserve/block_pool.py", "tinyserve/kv_cache.py",
     "tinyserve/model.py", "tinyserve/attention.py", "tinyserve/rope.py", "tinyserve/sampling.py",
 )
 THREADS = 1
@@ -77,7 +77,7 @@ def plan(quick: bool) -> Plan:
             Case("tiny", "random-5M", (ALONE, STATIC, BARE, ENGINE), 16, 8, 16, 48),
             *model_cases(course, "course", 64, 16, 4, 32, 32),
             Case("shared prefix", course, (ENGINE_OFF, ENGINE, VLLM, VLLM_OFF), 16, 16, 32, 1, shared=512),
-            *model_cases("random-57M", "57M", 64, 16, 4, 16, 24),
+            *model_cases("random-57M", "57M", 64, 16, 4, 8, 16),
         ),
         5, (course, "random-57M"), 20,
     )

@@ -22,6 +22,7 @@ from benchmarks.engine_workloads import ALONE, BARE, ENGINE, ENGINE_OFF, STATIC,
 from tinyserve import checkpoint
 from tinyserve.engine import Engine
 from tinyserve.kv_cache import ContiguousCache
+from tinyserve.load import open_loop
 from tinyserve.model import Decoder
 from tinyserve.request import Request
 from tinyserve.sampling import SamplingParams
@@ -101,21 +102,12 @@ def new_engine(decoder: Decoder, workload: Workload, prefix_caching: bool = True
 
 
 def tiny_engine(decoder: Decoder, workload: Workload, prefix_caching: bool = True) -> Served:
-    """Serve with the book's engine. Between two steps, what has arrived is added."""
-    engine, requests, n = new_engine(decoder, workload, prefix_caching), [], len(workload.prompts)
-    arrivals = [0.0] * n if workload.arrivals is None else workload.arrivals
+    """Serve with the book's engine. Between two steps, what has arrived is submitted."""
+    engine, greedy = new_engine(decoder, workload, prefix_caching), SamplingParams(temperature=0)
     begin = time.perf_counter()
-    while len(requests) < n or not engine.scheduler.idle:
-        now = time.perf_counter() - begin
-        while len(requests) < n and arrivals[len(requests)] <= now:
-            i = len(requests)
-            requests.append(engine.add(workload.prompts[i], sampling=SamplingParams(temperature=0), max_tokens=workload.max_tokens[i]))
-        if engine.scheduler.idle:
-            time.sleep(max(0.0, arrivals[len(requests)] - now))
-        else:
-            engine.step()
-    seconds = time.perf_counter() - begin
-    return _served(engine, requests, begin, seconds)
+    requests = [Request(p, sampling=greedy, max_tokens=n) for p, n in zip(workload.prompts, workload.max_tokens, strict=True)]
+    open_loop(engine, zip(workload.arrivals or [0.0] * len(requests), requests, strict=True))
+    return _served(engine, requests, begin, time.perf_counter() - begin)
 
 
 def _served(engine: Engine, requests: list[Request], begin: float, seconds: float) -> Served:

@@ -11,6 +11,7 @@ from benchmarks.engine_arms import Arms, Served
 from benchmarks.engine_workloads import ALONE, BARE, ENGINE, ENGINE_OFF, MODELS, STATIC, VLLM, Case, Workload, draw
 from benchmarks.rounds import Round, judged, quartile_ratio
 from tinyserve import costs
+from tinyserve.metrics import percentile
 
 Found = dict[str, Served]
 TARGETS = (
@@ -54,8 +55,7 @@ def latencies(workload: Workload, served: Served) -> dict[str, float]:
     for kind, ends in kinds.items():
         if ends:
             taken = [end - at for end, at in zip(ends, arrivals, strict=True)]
-            found |= {f"{kind}_mean": statistics.mean(taken), f"{kind}_p50": statistics.median(taken)}
-            found[f"{kind}_p90"] = statistics.quantiles(taken, n=10, method="inclusive")[-1]
+            found |= {f"{kind}_mean": statistics.mean(taken)} | {f"{kind}_p{p}": percentile(taken, p) for p in (50, 90)}
     return found
 
 

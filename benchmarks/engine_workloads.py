@@ -16,6 +16,7 @@ import torch
 
 from tinyserve import checkpoint
 from tinyserve.configs import COURSE_MODEL, ModelConfig
+from tinyserve.load import poisson
 from tinyserve.model import build
 
 STD = 0.05
@@ -112,10 +113,7 @@ def draw(case: Case, number: int, rate: float | None = None) -> Workload:
     luck.shuffle(max_tokens)
     shared = ids(case.shared)
     prompts = [shared + ids(n) for n in prompt_lengths]
-    arrivals = None
-    if rate is not None:
-        gaps = [luck.expovariate(rate) for _ in range(case.requests)]
-        arrivals = [sum(gaps[:i]) for i in range(case.requests)]
+    arrivals = None if rate is None else poisson(rate, case.requests, seed=luck.randrange(2**32))
     return Workload(prompts, max_tokens, case.running, f"{case.name} {number}", arrivals)
 
 
