@@ -28,6 +28,12 @@ def test_grouped_equals_the_loop_and_reads_each_expert_once(layer, top_k, renorm
     assert experts.rows == N * top_k and experts.reads == (routing.load() > 0).sum() <= E
 
 
+def test_an_expert_that_nobody_goes_to_is_not_read(layer):
+    x, router, experts = layer
+    moe.moe_grouped(x[:1], moe.route(x[:1], router, K), experts)
+    assert (experts.rows, experts.reads) == (K, K)
+
+
 def test_one_expert_of_one_is_a_dense_block(layer):
     x, router, _ = layer
     dense = moe.Experts.random(1, D, F)
@@ -85,6 +91,8 @@ def test_nothing_is_dropped_at_full_capacity(layer):
 def test_balance_loss_is_one_when_even_and_e_when_all_go_to_one():
     even = moe.Routing(torch.arange(8)[:, None], torch.ones(8, 1), torch.full((8, 8), 1 / 8))
     assert moe.balance_loss(even).item() == pytest.approx(1)
+    pairs = moe.Routing(torch.stack((torch.arange(8), torch.arange(8).roll(1)), 1), torch.ones(8, 2), torch.full((8, 8), 1 / 8))
+    assert moe.balance_loss(pairs).item() == pytest.approx(1)
     scores = torch.zeros(8, 8)
     scores[:, 5] = 1
     one = moe.Routing(torch.full((8, 1), 5), torch.ones(8, 1), scores)
