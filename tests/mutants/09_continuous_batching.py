@@ -217,4 +217,5 @@ EQUIVALENT: dict[str, str] = {
     "3: at_most = [sum((length <= k for length in lengths)) / n for k in range(max(lengths))] -> at_most = [sum((length <= k for length in lengths)) / n for k in range(max(lengths) + 1)]": "the term that is added is 1 - 1",
     "4: break -> continue": "once the budget is 0, nobody behind gets a token either",
     "7: break -> continue": "whoever evicts itself was the last one running, and after an eviction nobody joins",
+    "8: self.served[tenant] = max(self.served.get(tenant, 0), self.level) -> self.served[tenant] = max(self.served.get(tenant, -1), self.level)": "level is never below 0, so the larger one is the same",
 }
