@@ -1,5 +1,6 @@
 """Guessing by n-grams and by a model, and the loop: greedy by comparison, sampling by its law, passes and caches by counting."""
 
+import copy
 import math
 
 import pytest
@@ -100,6 +101,10 @@ def test_counters_and_passes(models):
     assert draft.steps - draft_steps == got.drafted
     assert 0.4 < got.alpha < 1
     assert got.tokens_per_round == pytest.approx(40 / got.rounds)
+    twin = copy.deepcopy(target)
+    twin.tokens = 0
+    assert generate(target, twin, PROMPT, 4, 41).rounds == 8
+    assert twin.tokens == len(PROMPT) + 1 + 3 + 7 * (2 + 3)  # all accepted: it lacks two tokens, then runs three of the four it drafts
     assert generate(target, draft, PROMPT, 4, 1).tokens_per_round == 0 == generate(target, draft, PROMPT, 0, 9).alpha
 
 
