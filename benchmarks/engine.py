@@ -41,7 +41,7 @@ CODE = (
     "tinyserve/model.py", "tinyserve/attention.py", "tinyserve/rope.py", "tinyserve/sampling.py",
 )
 THREADS = 1
-"""vLLM computes with one of two cores by default; all others do the same."""
+"""vLLM computes with one of two cores by default, and all others do the same. Its scheduler and client are processes beside: they may use the other core."""
 
 
 @dataclass(frozen=True)

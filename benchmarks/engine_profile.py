@@ -30,7 +30,7 @@ PARTS = {
         "torch.nn.functional:rms_norm", "torch.nn.functional:silu", "tinyserve.model:apply_rope", "tinyserve.model:rope_table",
     ),
     "block tables": ("tinyserve.kv_cache:PagedCache.batch",),
-    "sampling": ("tinyserve.engine:Engine._sample",),
+    "sampling": ("tinyserve.engine:Engine._choose",),
     "scheduler": ("tinyserve.scheduler:Scheduler.schedule", "tinyserve.scheduler:Scheduler.update", "tinyserve.scheduler:Scheduler.record"),
 }
 """What belongs together, as module:function. The rest of a step: embedding, sums of the residual stream, Python between the calls."""

@@ -150,7 +150,7 @@ def test_targets_are_met_missed_or_absent():
         ("equal lengths, batch 16, against generate", STATIC): True, ("against a bare loop of the same decoder", BARE): False,
         ("against vLLM: aim", VLLM): None, ("against vLLM: least at batch 16", VLLM): None,
     }
-    for error, met in ((-0.149, True), (0.16, False)):
+    for error, met in ((-0.149, True), (-0.16, False), (0.149, True), (0.16, False)):
         (target,) = engine_judge.targets([(SHARED, {"ratios": {}, "gain": {"errors": {"tokens": error}}})])
         assert target["met"] is met
 
