@@ -94,11 +94,13 @@ def test_greedy_with_a_repetition_penalty_on_both_sides(models):
 
 def test_counters_and_passes(models):
     target, draft = models
-    target_steps, target_tokens, draft_steps = target.steps, target.tokens, draft.steps
+    target_steps, target_tokens, draft_steps, draft_tokens = target.steps, target.tokens, draft.steps, draft.tokens
     got = generate(target, draft, PROMPT, 4, 41)
     assert target.steps - target_steps == got.passes < 30
     assert target.tokens - target_tokens == len(PROMPT) + got.rounds + got.drafted  # each round: the last token and the drafted ones
     assert draft.steps - draft_steps == got.drafted
+    all_stayed = got.rounds - (got.judged - got.accepted)  # rounds behind which the draft lacks two tokens, not one
+    assert draft.tokens - draft_tokens <= len(PROMPT) + got.drafted + all_stayed
     assert 0.4 < got.alpha < 1
     assert got.tokens_per_round == pytest.approx(40 / got.rounds)
     twin = copy.deepcopy(target)
