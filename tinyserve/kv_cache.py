@@ -10,6 +10,7 @@ numbers of the blocks, and who holds them, are ``block_pool``'s business).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -190,30 +191,32 @@ class PagedBatch:
         self, cache: PagedCache, block_tables: Sequence[Sequence[int]], starts: Sequence[int], counts: Sequence[int]
     ) -> None:
         self.cache, device, size = cache, cache.k.device, cache.block_size
-        begin, n = torch.tensor(starts), torch.tensor(counts)
-        row = torch.repeat_interleave(torch.arange(len(counts)), n)  # the request of each token
-        self.last = n.cumsum(0) - 1
-        position = torch.arange(len(row)) - (self.last + 1 - n)[row] + begin[row]
-        width = max(map(len, block_tables))  # short tables are filled up with a block of their own
-        tables = torch.tensor([[*table, *table[-1:] * (width - len(table))] for table in block_tables])
-        slots = tables[row, position // size] * size + position % size
+        ends = [start + n for start, n in zip(starts, counts, strict=True)]
+        spans = list(zip(block_tables, starts, ends, strict=True))
+        self.positions = torch.tensor([p for _, start, end in spans for p in range(start, end)], device=device)
+        slots = [table[p // size] * size + p % size for table, start, end in spans for p in range(start, end)]
+        self.slots = torch.tensor(slots, device=device)
+        self.last = torch.tensor([total - 1 for total in itertools.accumulate(counts)], device=device)
         self.groups = []  # (first token, requests, tokens each, block table, unseen)
-        for count in sorted(set(counts)):
-            rows = n == count
-            first, ends = int((row < int(rows.nonzero()[0])).sum()), begin[rows] + count
-            blocks = -(-int(ends.max()) // size)
-            seen = ends[:, None] - count + torch.arange(1, count + 1)  # [r, count]: keys in reach of each query
-            unseen = torch.arange(blocks * size) >= seen[..., None]
-            unseen = torch.zeros(unseen.shape, dtype=cache.k.dtype).masked_fill(unseen, -torch.inf)
-            self.groups.append((first, len(ends), count, tables[rows, :blocks].to(device), unseen.to(device)))
-        self.positions, self.last, self.slots = (x.to(device) for x in (position, self.last, slots))
+        first = row = 0
+        for n, same in itertools.groupby(counts):
+            r = len(list(same))
+            self.groups.append((first, r, n, *self._group(block_tables[row : row + r], ends[row : row + r], n)))
+            first, row = first + r * n, row + r
         # Attention reads the unfilled rest of a block, with weight 0; but 0 times a NaN that someone left there is NaN.
-        ends = begin + n
-        begun = (ends % size != 0) & (ends // size * size >= begin)
-        blank = tables[begun, ends[begun] // size].to(device)
-        if len(blank):
+        blank = [table[end // size] for table, start, end in spans if end % size and end // size * size >= start]
+        if blank:
             for pool in (cache.k, cache.v):
-                pool.index_fill_(2, blank, 0)
+                pool.index_fill_(2, torch.tensor(blank, device=device), 0)
+
+    def _group(self, tables: Sequence[Sequence[int]], ends: list[int], n: int) -> tuple[Tensor, Tensor]:
+        """Return block table [r, m] and unseen [r, n, m * block_size] of requests with n new tokens each."""
+        size, device, dtype = self.cache.block_size, self.cache.k.device, self.cache.k.dtype
+        m = -(-max(ends) // size)
+        table = torch.tensor([[*table[:m], *table[-1:] * (m - len(table))] for table in tables], device=device)  # filled up with its own
+        reach = torch.tensor(ends, device=device)[:, None] - torch.arange(n - 1, -1, -1, device=device)  # keys in reach of each query
+        beyond = torch.arange(m * size, device=device) >= reach[..., None]
+        return table, torch.zeros(beyond.shape, dtype=dtype, device=device).masked_fill_(beyond, -torch.inf)
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Write k and v [1, K, N, d_h] to the slots of their blocks, then attend request by request."""

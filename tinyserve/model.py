@@ -73,7 +73,7 @@ class Decoder(nn.Module):
         elif logits == "last":
             x = x[:, -1:]
         x = self.norm(x)
-        return F.linear(x, self.embedding.weight if self.head is None else self.head.weight)
+        return F.linear(x, self.embedding.weight) if self.head is None else self.head(x)
 
     @torch.no_grad()
     def forward(

@@ -76,8 +76,10 @@ class Request:
         if not isinstance(self.priority, (int, float)) or self.priority != self.priority:
             raise ValueError(f"priority={self.priority!r} is not a number")
         for name, value in (("salt", self.salt), ("request_id", self.request_id)):
-            if not isinstance(value, Hashable):
-                raise ValueError(f"{name}={value!r} cannot be hashed: take a text or a number")
+            try:
+                hash(value)
+            except TypeError as error:
+                raise ValueError(f"{name}={value!r} cannot be hashed: take a text or a number") from error
 
     def fail(self, reason: str) -> None:
         """End a request that was refused, with the reason."""

@@ -216,11 +216,12 @@ def filtered_logits(
         "top_p": lambda x: top_p(x, params.top_p),
         "min_p": lambda x: min_p(x, params.min_p),
     }
-    x = _wide(logits)
+    x = given = _wide(logits)
     _check_rows(x, "the logits have a NaN, a +inf, or nothing above -inf", rows)
     for step in order:
         x = steps[step](x)
-    _check_rows(x, "penalty or temperature took the logits out of range", rows)
+    if x is not given:
+        _check_rows(x, "penalty or temperature took the logits out of range", rows)
     return x
 
 
