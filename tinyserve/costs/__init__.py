@@ -87,6 +87,14 @@ from .memory import (
     quantized_weight_bytes,
     weight_bytes,
 )
+from .paging import (
+    block_waste,
+    break_even_rate,
+    mean_block_waste,
+    read_back_time,
+    shared_samples_saving,
+    useful_share,
+)
 from .parallel import (
     ParallelStep,
     all_gather_bytes,
@@ -172,6 +180,7 @@ from .speculation import (
     speculative_operations,
     speculative_speedup,
     speculative_tokens,
+    verify_time,
 )
 
 __all__ = [
@@ -209,6 +218,8 @@ __all__ = [
     "batching_gain",
     "best_gamma",
     "best_tensor_parallel",
+    "block_waste",
+    "break_even_rate",
     "cache_write_bytes",
     "compute_bound_batch",
     "compute_bound_context_limit",
@@ -257,6 +268,7 @@ __all__ = [
     "matmul_flops",
     "matmul_intensity",
     "matrix_shapes",
+    "mean_block_waste",
     "meets_tail",
     "memory_plan",
     "min_cards",
@@ -278,12 +290,14 @@ __all__ = [
     "prefill_time",
     "prefill_time_by_shape",
     "quantized_weight_bytes",
+    "read_back_time",
     "relative_error",
     "request_times",
     "ridge",
     "roofline_time",
     "rows_per_expert",
     "score_matrix_bytes",
+    "shared_samples_saving",
     "speculative_operations",
     "speculative_speedup",
     "speculative_tokens",
@@ -300,6 +314,7 @@ __all__ = [
     "time_per_output_token",
     "training_flops",
     "uniform_batching_gain",
+    "useful_share",
     "weight_bytes",
     "window_kv_cache_bytes",
     "window_pairs",
