@@ -1,6 +1,7 @@
 """The example of chapter 9: the notebook's own list and functions give exactly these traces, and tinyserve's scheduler the same."""
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -101,8 +102,24 @@ def test_tight_limits_start_as_the_text_says(page):
     assert len(again) == 2 and again[1][2] == 3  # the prompt of 2 and the token that it had
 
 
-def test_stored_output_is_of_this_list(page):
+def test_both_schedulers_agree_on_random_lists(page):
+    stream, preempted = random.Random(9), 0
+    for _ in range(150):
+        requests = [(f"r{i}", 0, stream.randint(1, 12), stream.randint(1, 12)) for i in range(stream.randint(2, 8))]
+        size = stream.randint(1, 4)
+        least = max(-(-(prompt + output - 1) // size) for _, _, prompt, output in requests)
+        seqs, budget, blocks = stream.randint(1, 5), stream.randint(1, 12), stream.randint(least, 2 * least)
+        batcher = page["Batcher"](seqs, budget, blocks, size)
+        theirs = tinyserve_trace(requests, num_blocks=blocks, block_size=size, max_num_seqs=seqs, max_num_batched_tokens=budget)
+        assert page["drive"](batcher, requests) == theirs
+        preempted += bool(batcher.preempted)
+    assert preempted > 30
+
+
+def test_stored_output_is_of_this_list(page, capsys):
     printed = "".join("".join(output.get("text", "")) for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"] for output in cell.get("outputs", []))
     for name, trace in page["traces"].items():
         used = sum(map(len, trace))
         assert f"{name}: {len(trace)} steps, {used} of {page['SLOTS'] * len(trace)} slots used" in printed
+        page["show"](trace, page["EXAMPLE"])
+        assert capsys.readouterr().out in printed
