@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tinyserve import costs
+from tinyserve import configs, costs, hardware
 
 
 @pytest.mark.parametrize(("alpha", "gamma", "tokens"), [(0.8, 1, 1.80), (0.8, 3, 2.95), (0.8, 5, 3.69), (0.8, 10, 4.57), (0, 7, 1), (1, 7, 8), (0.5, 0, 1)])
@@ -62,7 +62,28 @@ def test_acceptance_from_tokens_is_the_inverse(alpha):
     assert costs.acceptance_from_tokens(costs.speculative_tokens(alpha, 4), 4) == pytest.approx(alpha, abs=1e-9)
 
 
+ON_FOUR = (hardware.A100_80_SXM, 4)
+
+
+def test_verifying_nothing_is_a_decode_step():
+    for batch, context in ((1, 1), (7, 300), (256, 2048)):
+        assert costs.verify_time(configs.LLAMA_3_70B, batch, context, 0, *ON_FOUR) == costs.decode_time(configs.LLAMA_3_70B, batch, context, *ON_FOUR)
+
+
+def test_verifying_costs_the_bytes_first_and_the_flops_later():
+    model, (card, cards) = configs.LLAMA_3_70B, ON_FOUR
+    few = costs.verify_time(model, 1, 1024, 4, *ON_FOUR)
+    assert few * card.bandwidth * cards == pytest.approx(costs.weight_bytes(model, resident=False) + costs.kv_cache_bytes(model, 1028), rel=1e-12)
+    many = costs.verify_time(model, 512, 512, 4, *ON_FOUR)
+    flops = 5 * costs.linear_flops_per_token(model) + costs.attention_flops(model, 5, 511)
+    assert many * card.peak("bf16") * cards == pytest.approx(512 * flops, rel=1e-12)
+    assert costs.verify_time(model, 512, 512, 4, *ON_FOUR, mfu=0.5) == pytest.approx(2 * many)
+
+
 BAD = [
+    (costs.verify_time, (configs.LLAMA_3_8B, 1, 10, -1, hardware.H100_SXM), r"gamma=-1"),
+    (costs.verify_time, (configs.LLAMA_3_8B, 0, 10, 1, hardware.H100_SXM), r"batch=0"),
+    (costs.verify_time, (configs.LLAMA_3_8B, 1, 0, 1, hardware.H100_SXM), r"context=0"),
     (costs.speculative_tokens, (1.2, 3), r"alpha=1.2 is not a number from 0 to 1"),
     (costs.speculative_tokens, (True, 3), r"alpha=True"),
     (costs.speculative_tokens, (0.5, -1), r"gamma=-1 is not a whole number"),

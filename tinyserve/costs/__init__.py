@@ -315,6 +315,7 @@ __all__ = [
     "training_flops",
     "uniform_batching_gain",
     "useful_share",
+    "verify_time",
     "weight_bytes",
     "window_kv_cache_bytes",
     "window_pairs",

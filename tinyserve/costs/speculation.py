@@ -9,8 +9,13 @@ count may differ from these numbers; that it does, and by how much, is worth a l
 from __future__ import annotations
 
 import math
+from typing import Any
 
+from ..configs import ModelConfig
+from ..hardware import Accelerator
 from .checks import require_count
+from .flops import forward_flops
+from .roofline import roofline_time, step_bytes
 
 
 def _require_rate(name: str, value: float) -> float:
@@ -52,6 +57,22 @@ def speculative_speedup(alpha: float, gamma: int, c: float, verify: float = 1.0)
     if _require_ratio("verify", verify) < 1:
         raise ValueError(f"verify={verify!r} is below 1, the pass over a single token")
     return speculative_tokens(alpha, gamma) / (gamma * c + verify)
+
+
+def verify_time(
+    model: ModelConfig, batch: int, context: int, gamma: int, card: Accelerator, cards: int = 1, dtype: str = "bf16", kv_dtype: str = "bf16", **options: Any
+) -> float:
+    """Return the roofline time, in seconds, of one verifying step: every sequence runs gamma + 1 tokens and gets as many logits.
+
+    The first of them makes a sequence `context` long, as in decode_time, which this equals at
+    gamma = 0. Weights, K and V are read once, however many tokens use them. options are
+    roofline_time's mfu and mbu. Raises ValueError for a batch or context below 1, a gamma below 0.
+    """
+    new = require_count("gamma", gamma) + 1
+    cached = require_count("context", context, minimum=1) - 1
+    flops = require_count("batch", batch, minimum=1) * forward_flops(model, new, cached, logits="all")
+    moved = step_bytes(model, [(new, cached)] * batch, dtype, kv_dtype)
+    return roofline_time(flops, moved, card, cards, dtype, **options)
 
 
 def best_gamma(alpha: float, c: float, most: int = 32) -> int:
