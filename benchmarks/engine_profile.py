@@ -23,7 +23,7 @@ from tinyserve.model import Decoder
 from tinyserve.sampling import SamplingParams
 
 PARTS = {
-    "linears": ("torch.nn.functional:linear",),
+    "linears": ("torch.nn.functional:linear", "tinyserve.packed:PackedLinear.forward"),
     "attention": ("tinyserve.kv_cache:PagedBatch.attend",),
     "gather and write K, V": ("torch:Tensor.index_select", "torch:Tensor.index_copy_"),
     "norms, RoPE, activation": (
