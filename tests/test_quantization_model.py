@@ -167,6 +167,20 @@ def test_scores(decoder, ids):
     assert other.kl > 0.01 and other.same < 1
 
 
+def test_kl_is_taken_under_the_original():
+    original, changed = torch.tensor([[[0.5, 0.5]]]).log(), torch.tensor([[[0.9, 0.1]]]).log()
+    found = q.score(original, changed, torch.zeros(1, 1, dtype=torch.long), 1)
+    assert found.kl == pytest.approx(0.5 * math.log(0.5 / 0.9) + 0.5 * math.log(0.5 / 0.1))
+    assert found.bits == pytest.approx(-math.log2(0.9))
+
+
+@pytest.mark.parametrize("name", ["int8", "int4", "int2"])
+def test_keys_share_a_scale_along_tokens_and_values_along_channels(name):
+    key, value = q.CODERS[name]
+    stored_key, stored_value = key(torch.randn(2, 3, 16, 8)), value(torch.randn(2, 3, 16, 8))
+    assert (stored_key.scale.shape, stored_value.scale.shape) == ((2, 3, 1, 8), (2, 3, 16, 1))
+
+
 def test_bytes_of_coded_k_and_v():
     model = configs.LLAMA_3_70B
     assert costs.quantized_kv_bytes(model, 100, 8, group_bytes=0) == costs.kv_cache_bytes(model, 100, "fp8")
