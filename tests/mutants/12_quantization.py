@@ -21,6 +21,8 @@ MUTANTS = [
     Mutant(task=1, name="a floor for the scale", replace=("torch.where(scale == 0, torch.ones_like(scale), scale)", "torch.where(scale < 1e-6, torch.ones_like(scale), scale)"), hint="exactly 0"),
     Mutant(task=1, name="always 8 bits", replace=("2 ** (bits - 1) - 1", "127"), hint="still reach 127"),
     Mutant(task=1, name="float codes", replace=("torch.round(x / scale).to(torch.int8)", "torch.round(x / scale)"), hint="int8"),
+    Mutant(task=1, name="scales first", code="def absmax(x, axis, bits=8):\n    s = x.abs().amax(axis, keepdim=True) / (2 ** (bits - 1) - 1)\n    s[s == 0] = 1\n    return s, (x / s).round().to(torch.int8)\n", hint="codes come first"),
+    Mutant(task=1, name="NumPy arrays", code="def absmax(x, axis, bits=8):\n    import numpy as np\n    x = x.cpu().numpy()\n    s = np.abs(x).max(axis, keepdims=True) / (2 ** (bits - 1) - 1)\n    s[s == 0] = 1\n    return np.round(x / s).astype(np.int8), s\n", hint="torch tensors"),
     # 2: affine
     Mutant(task=2, name="zero left out of the range", replace=[(".clamp(max=0)", ""), (".clamp(min=0)", "")], hint="range includes 0"),
     Mutant(task=2, name="no clamp", replace=(".clamp(0, 255)", ""), hint="wraps to 0"),
@@ -32,6 +34,8 @@ MUTANTS = [
     Mutant(task=2, name="cut off, not rounded", replace=("torch.round(x / scale)", "torch.floor(x / scale)"), hint="half a step at most|not near x"),
     Mutant(task=2, name="a row of zeros", replace=("    scale = torch.where(scale == 0, torch.ones_like(scale), scale)\n", ""), hint="0 / 0"),
     Mutant(task=2, name="low is not below 0", replace=(".clamp(max=0)", ""), hint="range includes 0"),
+    Mutant(task=2, name="works in x itself", code="def affine(x, axis):\n    lo = x.amin(axis, True).clamp(max=0); hi = x.amax(axis, True).clamp(min=0)\n    s = (hi - lo) / 255\n    s = torch.where(s == 0, 1, s)\n    z = (-lo / s).round()\n    c = x.div_(s).round_().add_(z).clamp_(0, 255)\n    return c.to(torch.uint8), s, z.to(torch.uint8)\n", hint="x itself changed"),
+    Mutant(task=2, name="float32, whatever x is", code="def affine(x, axis):\n    x = x.float()\n    lo = x.amin(axis, True).clamp(max=0); hi = x.amax(axis, True).clamp(min=0)\n    s = (hi - lo) / 255\n    s = torch.where(s == 0, 1, s)\n    z = (-lo / s).round()\n    c = ((x / s).round() + z).clamp(0, 255)\n    return c.to(torch.uint8), s, z.to(torch.uint8)\n", hint="dtype of x"),
     # 3: dequantize
     Mutant(task=3, name="bytes wrap", code="def dequantize(codes, scale, zero=None):\n    return (codes if zero is None else codes - zero).to(scale.dtype) * scale\n", hint="bytes wrap"),
     Mutant(task=3, name="the zero point ignored", replace=("steps - zero.to(scale.dtype)", "steps"), hint="ignored"),
@@ -77,6 +81,7 @@ MUTANTS = [
     Mutant(task=7, name="E5M2", code="def fp8_decode(codes):\n    return codes.view(torch.float8_e5m2).float()\n", hint="E5M2"),
     Mutant(task=7, name="the exponent wraps", replace=("2.0 ** (exponent - 7)", "2.0 ** ((codes >> 3 & 15) - 7).float()"), hint="wrapped below 0"),
     Mutant(task=7, name="the zero has no sign", code="def fp8_decode(codes):\n    e, m = (codes >> 3 & 15).float(), (codes & 7).float() / 8\n    x = torch.where(e > 0, 2.0 ** (e - 7) * (1 + m), 2.0**-6 * m)\n    x = torch.where(codes & 127 == 127, math.nan, x)\n    return torch.where((codes > 127) & (x != 0), -x, x)\n", hint="-0.0"),
+    Mutant(task=7, name="a view as float8", code="def fp8_decode(codes):\n    return codes.view(torch.float8_e4m3fn).float()\n", hint="the bits are yours"),
     # 8: write FP8
     Mutant(task=8, name="ties go up", replace=("torch.where(below % 2 == 0, below, above)", "above"), hint="ties go up"),
     Mutant(task=8, name="ties go down", replace=("torch.where(below % 2 == 0, below, above)", "below"), hint="ties go down"),
@@ -88,6 +93,7 @@ MUTANTS = [
     Mutant(task=8, name="the sign lost", replace=(" + 128 * torch.signbit(x)", ""), hint="-0.0|sign"),
     Mutant(task=8, name="the sign from a comparison", replace=("torch.signbit(x)", "(x < 0)"), hint="-0.0 became"),
     Mutant(task=8, name="subnormals to zero", replace=("    code = torch.where(x.isnan()", "    code = torch.where(code < 8, 0, code)\n    code = torch.where(x.isnan()"), hint="subnormal"),
+    Mutant(task=8, name="a cast to float8", code="def fp8_encode(x):\n    return x.clamp(-448, 448).to(torch.float8_e4m3fn).view(torch.uint8)\n", hint="the rounding is yours"),
     # 9: keys and values
     Mutant(task=9, name="axes swapped", replace=[("absmax(full, -2, bits)", "absmax(full, -1, bits)"), ("absmax(v, -1, bits)", "absmax(v, -2, bits)")], hint="values got a scale for each channel"),
     Mutant(task=9, name="keys by token", replace=("absmax(full, -2, bits)", "absmax(full, -1, bits)"), hint="keys got a scale for each token"),
@@ -106,6 +112,8 @@ MUTANTS = [
     Mutant(task=10, name="no scale of w", replace=(" * w_scale.mT", ""), hint="scales of w are missing"),
     Mutant(task=10, name="no scale of x", replace=(" * x_scale", ""), hint="scales of x are missing"),
     Mutant(task=10, name="double", replace=("(sums * x_scale * w_scale.mT).float()", "sums * x_scale * w_scale.mT"), hint="float32"),
+    Mutant(task=10, name="sums in float16", code="def int8_product(xc, xs, wc, ws):\n    return (xc.half() @ wc.half().T).float() * xs * ws.T\n", hint="overflowed"),
+    Mutant(task=10, name="scaled before the sum", code="def int8_product(xc, xs, wc, ws):\n    return (xc * xs) @ (wc * ws).T\n", hint="scaled before the sum"),
     # 11: outliers
     Mutant(task=11, name="the mean", replace=("largest.median()", "largest.mean()"), hint="mean"),
     Mutant(task=11, name="tokens", replace=("amax(dim=0)", "amax(dim=1)"), hint="tokens"),
@@ -113,6 +121,8 @@ MUTANTS = [
     Mutant(task=11, name="the mean over tokens", replace=("x.abs().amax(dim=0)", "x.abs().mean(dim=0)"), hint="missed|one large number|stand out|nothing was found"),
     Mutant(task=11, name="no less than", replace=("largest > times", "largest >= times"), hint="not more than 6 times"),
     Mutant(task=11, name="a threshold of its own", replace=("largest > times * largest.median()", "largest > 6 * largest.median()"), hint="use `times`"),
+    Mutant(task=11, name="the median of all numbers", code="def find_outliers(x, times):\n    m = x.abs().amax(0)\n    return torch.nonzero(m > times * x.abs().median()).flatten().tolist()\n", hint="not that of all numbers"),
+    Mutant(task=11, name="a median for each channel", code="def find_outliers(x, times):\n    m = x.abs().amax(0)\n    return torch.nonzero(m > times * x.abs().median(0).values).flatten().tolist()\n", hint="one number for all channels"),
     # 12: scales of the migration
     Mutant(task=12, name="no powers", replace=("x_max.clamp(min=1e-5) ** alpha / w_max ** (1 - alpha)", "x_max.clamp(min=1e-5) / w_max"), hint="powers are missing"),
     Mutant(task=12, name="powers swapped", replace=("x_max.clamp(min=1e-5) ** alpha / w_max ** (1 - alpha)", "x_max.clamp(min=1e-5) ** (1 - alpha) / w_max**alpha"), hint="alpha is the power of x|alpha = "),
@@ -132,6 +142,8 @@ MUTANTS = [
     Mutant(task=13, name="the weights forgotten", code="def migrate(norm, linears, s):\n    norm.weight /= s\n", hint="no weight changed"),
     Mutant(task=13, name="not in place", code="def migrate(norm, linears, s):\n    return norm.weight / s, [linear.weight * s for linear in linears]\n", hint="in place"),
     Mutant(task=13, name="s changed", replace=("    norm.weight /= s", "    s.sqrt_()\n    norm.weight /= s"), hint="s itself changed"),
+    Mutant(task=13, name="every row, until one does not fit", code="def migrate(norm, linears, s):\n    norm.weight.div_(s)\n    for l in linears: l.weight.mul_(s[:, None])\n", hint="rows were multiplied"),
+    Mutant(task=13, name="the gain divided for each matrix", code="def migrate(norm, linears, s):\n    for l in linears:\n        norm.weight.div_(s)\n        l.weight.mul_(s)\n", hint="once, however many"),
 ]
 
 ALTERNATIVES = [
@@ -139,6 +151,7 @@ ALTERNATIVES = [
     Alternative(task=1, name="from the extremes", code="def absmax(x, axis, bits=8):\n    low, high = x.aminmax(dim=axis, keepdim=True)\n    scale = torch.maximum(-low, high) / {2: 1, 3: 3, 4: 7, 8: 127}[bits]\n    scale[scale == 0] = 1\n    codes = torch.empty_like(x, dtype=torch.int8)\n    codes.copy_(torch.round(x / scale))\n    return codes, scale\n"),
     Alternative(task=2, name="rounded in one go", code="def affine(x, axis):\n    low, high = x.aminmax(dim=axis, keepdim=True)\n    low, high = torch.minimum(low, torch.zeros_like(low)), torch.maximum(high, torch.zeros_like(high))\n    scale = ((high - low) / 255).masked_fill(high == low, 1.0)\n    zero = (-low / scale).round()\n    return ((x / scale).round() + zero).clip(0, 255).byte(), scale, zero.byte()\n"),
     Alternative(task=2, name="whole numbers early", code="def affine(x, axis):\n    low = x.amin(axis, True).clamp_max(0)\n    scale = (x.amax(axis, True).clamp_min(0) - low) / 255\n    scale[scale == 0] = 1\n    zero = torch.round(-low / scale).int()\n    codes = torch.round(x / scale).int() + zero\n    return torch.clamp(codes, 0, 255).to(torch.uint8), scale, zero.to(torch.uint8)\n"),
+    Alternative(task=2, name="the zero point added before the rounding", code="def affine(x, axis):\n    lo = x.amin(axis, True).clamp(max=0); hi = x.amax(axis, True).clamp(min=0)\n    s = (hi - lo) / 255\n    s = torch.where(s == 0, 1, s)\n    z = (-lo / s).round()\n    c = (x / s + z).round().clamp(0, 255)\n    return c.to(torch.uint8), s, z.to(torch.uint8)\n"),
     Alternative(task=3, name="through int32", code="def dequantize(codes, scale, zero=None):\n    whole = codes.int() - (0 if zero is None else zero.int())\n    return whole.to(scale.dtype) * scale\n"),
     Alternative(task=3, name="scaled apart", code="def dequantize(codes, scale, zero=None):\n    x = torch.mul(codes.to(scale.dtype), scale)\n    return x if zero is None else x - zero.to(scale.dtype) * scale\n"),
     Alternative(task=4, name="by arithmetic", code="def pack4(codes):\n    if codes.shape[-1] % 2 == 1 or (codes < -8).any() or (codes > 7).any():\n        raise ValueError('cannot be packed')\n    whole = codes.int() % 16\n    low, high = whole.unflatten(-1, (-1, 2)).unbind(-1)\n    return (low + 16 * high).to(torch.uint8)\n"),

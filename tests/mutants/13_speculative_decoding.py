@@ -45,6 +45,7 @@ MUTANTS = [
     Mutant(task=3, name="logits", replace=[("probabilities(draft.run(new)[-1], temperature)", "draft.run(new)[-1]"), ("pick(laws[-1], number)", "pick(probabilities(laws[-1], temperature), number)")], hint="these are logits"),
     Mutant(task=3, name="only the last law", replace=("np.array(laws)", "laws[-1]"), hint="law for each"),
     Mutant(task=3, name="the last token once more", replace=("        new = drafted[-1:]", "        new = sequence[-1:]"), hint="each drafted token but the last|gamma runs|ran again"),
+    Mutant(task=3, name="an array of tokens", code="def propose(draft, sequence, gamma, temperature, u):\n    q = np.zeros((gamma, draft.vocab)); t = np.zeros(gamma, int)\n    logits = draft.run(sequence[draft.length:])\n    for i in range(gamma):\n        q[i] = probabilities(logits[-1:], temperature)[0]\n        t[i] = pick(q[i], u[i])\n        if i + 1 < gamma: logits = draft.run([t[i]])\n    return t, q\n", hint="the tokens are a list"),
     # 4: verify
     Mutant(task=4, name="rows off by one", replace=("    return", "    rows = np.roll(rows, -1, axis=0)\n    return"), hint="off by one"),
     Mutant(task=4, name="rows off by one, one short", replace=("len(new) - 1 :", "len(new) :"), hint="a law for each drafted token, and one"),
@@ -58,6 +59,7 @@ MUTANTS = [
     Mutant(task=4, name="the last drafted token left out", replace=("target.run(new + drafted)", "target.run(new + drafted[:-1])"), hint="all drafted tokens"),
     Mutant(task=4, name="extends the sequence", replace=("    rows = target.run(new + drafted)", "    rows = target.run(new + drafted)\n    sequence += drafted"), hint="lists changed"),
     Mutant(task=4, name="all rows", replace=("rows[len(new) - 1 :]", "rows"), hint="a law for each drafted token"),
+    Mutant(task=4, name="rewinds before the verdict", code="def verify(target, sequence, drafted, temperature):\n    s = len(sequence) - target.length - 1\n    r = probabilities(target.run([*sequence, *drafted][target.length:]), temperature)[s:]\n    target.truncate(len(sequence))\n    return r\n", hint="not known yet"),
     # 5: judge
     Mutant(task=5, name="no residual resampling", replace=("residual(p[place], q[place])", "p[place]"), hint="drawn from p"),
     Mutant(task=5, name="nothing emitted on rejection", replace=("return emitted + [pick(residual(p[place], q[place]), u[-1])]", "return emitted"), hint="nothing was emitted"),
@@ -75,6 +77,9 @@ MUTANTS = [
     Mutant(task=5, name="the likeliest of the residual", replace=("pick(residual(p[place], q[place]), u[-1])", "int(residual(p[place], q[place]).argmax())"), hint="do not follow|last number draws"),
     Mutant(task=5, name="the likeliest as bonus", replace=("pick(p[-1], u[-1])", "int(p[-1].argmax())"), hint="last number draws|do not follow|its bonus token"),
     Mutant(task=5, name="judged with p and q exchanged", replace=("accepts(token, p[place], q[place]", "accepts(token, q[place], p[place]"), hint="impossible|went on"),
+    Mutant(task=5, name="an array of emitted tokens", code="def judge(drafted, p, q, u):\n    for i, x in enumerate(drafted):\n        if not accepts(x, p[i], q[i], u[i]):\n            return np.array([*drafted[:i], pick(residual(p[i], q[i]), u[-1])])\n    return np.array([*drafted, pick(p[-1], u[-1])])\n", hint="a list of tokens"),
+    Mutant(task=5, name="the bonus goes into the draft's list", code="def judge(drafted, p, q, u):\n    for i, x in enumerate(drafted):\n        if not accepts(x, p[i], q[i], u[i]):\n            return drafted[:i] + [pick(residual(p[i], q[i]), u[-1])]\n    drafted.append(pick(p[-1], u[-1]))\n    return drafted\n", hint="drafted changed"),
+    Mutant(task=5, name="the number behind the rejection draws", code="def judge(drafted, p, q, u):\n    for i, x in enumerate(drafted):\n        if not accepts(x, p[i], q[i], u[i]):\n            return drafted[:i] + [pick(residual(p[i], q[i]), u[i+1])]\n    return drafted + [pick(p[-1], u[-1])]\n", hint="wherever the rejection was"),
     # 6: settle
     Mutant(task=6, name="cache rewound one short", replace=("settled = len(sequence) - 1", "settled = len(sequence) - 2"), hint="rewound too far"),
     Mutant(task=6, name="the last token kept", replace=("settled = len(sequence) - 1", "settled = len(sequence)"), hint="not rewound|or the last one"),
@@ -90,7 +95,7 @@ MUTANTS = [
     Mutant(task=7, name="temperature on neither side", code=LOOP.format(draft_t="1.0", target_t="1.0"), hint="large model writes alone|law of the large model"),
     Mutant(task=7, name="the same numbers in every round", replace=("    sequence = list(prompt)", "    sequence, u = list(prompt), rng.random(gamma + 1)\n    rng = type('Same', (), {'random': staticmethod(lambda n: u[:n])})"), hint="fresh number"),
     Mutant(task=7, name="the draft's numbers judge", replace=[("rng.random(gamma))", "(u := rng.random(gamma + 1))[:gamma])"), ("rng.random(gamma + 1))\n        settle", "u)\n        settle")], hint="fresh number"),
-    Mutant(task=7, name="never settled", replace=("        settle(target, draft, sequence)\n", ""), hint="."),
+    Mutant(task=7, name="never settled", replace=("        settle(target, draft, sequence)\n", ""), hint="Was it rewound"),
     Mutant(task=7, name="not cut", replace=("[:n_new]", ""), hint="cut the answer"),
     Mutant(task=7, name="the prompt in the answer", replace=("sequence[len(prompt) :][:n_new]", "sequence[: len(prompt) + n_new]"), hint="prompt is in the answer"),
     Mutant(task=7, name="the caller's list grows", replace=("list(prompt)\n", "prompt\n"), hint="prompt grew"),
@@ -102,6 +107,7 @@ MUTANTS = [
     Mutant(task=7, name="drafts one token only", replace=("propose(draft, sequence, gamma, temperature, rng.random(gamma))", "propose(draft, sequence, 1, temperature, rng.random(1))"), hint="are enough"),
     Mutant(task=7, name="drafts without judging", replace=("judge(drafted, p, q, rng.random(gamma + 1))", "drafted + [pick(p[-1], rng.random())]"), hint="large model writes alone"),
     Mutant(task=7, name="the draft lacks a token for good", replace=("        settle(target, draft, sequence)", "        settle(target, draft, sequence)\n        draft.length = len(sequence) - 1"), hint="lacks one token|are enough|runs of the large model"),
+    Mutant(task=7, name="the draft at temperature 1", code="def generate(target, draft, prompt, n_new, gamma, temperature, rng):\n    seq = list(prompt)\n    while len(seq) < len(prompt) + n_new:\n        d, q = propose(draft, seq, gamma, 1.0, rng.random(gamma))\n        p = verify(target, seq, d, temperature)\n        seq += judge(d, p, q, rng.random(gamma + 1))\n        settle(target, draft, seq)\n    return seq[len(prompt):][:n_new]\n", hint="Does the draft get the temperature"),
     # 8: acceptance
     Mutant(task=8, name="independent draws agree", replace=("np.minimum(p, q)", "(p * q)"), hint="two independent draws"),
     Mutant(task=8, name="the larger one", replace=("np.minimum", "np.maximum"), hint="smaller of p and q"),
