@@ -109,3 +109,17 @@ def test_littles_law_is_an_identity_over_a_whole_run():
     seconds = metrics.span(requests)
     mean = sum(r.e2e for r in requests) / 30
     assert metrics.mean_in_system(requests) == pytest.approx(30 / seconds * mean)
+
+
+def test_mean_in_system_counts_from_event_to_event():
+    requests = [ended(1, [4.0]), ended(1, [3.0], arrival=1.0), ended(1, [10.0], arrival=8.0), ended(1, [2.0], arrival=2.0)]
+    # one inside for 1 s, two for 2 s, one for 1 s, none for 4 s, one for 2 s; the last of them ends as it comes
+    assert metrics.mean_in_system(requests) == pytest.approx((1 + 4 + 1 + 0 + 2) / 10)
+
+
+def test_a_run_in_which_nothing_ended_has_no_time():
+    refused = Request([1])
+    refused.fail("the prompt is empty")
+    for function in (metrics.span, metrics.goodput, metrics.mean_in_system):
+        with pytest.raises(ValueError, match="none of 1 requests has arrived and ended"):
+            function([refused])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -67,8 +68,11 @@ class Summary:
 
 
 def span(requests: Sequence[Request]) -> float:
-    """Return the seconds from the first arrival to the last end."""
-    return max(r.finished for r in requests if r.finished is not None) - min(r.arrival for r in requests if r.arrival is not None)
+    """Return the seconds from the first arrival to the last end. Raises ValueError if none of them has arrived and ended."""
+    inside = [r for r in requests if r.arrival is not None and r.finished is not None]
+    if not inside:
+        raise ValueError(f"none of {len(requests)} requests has arrived and ended: there is no time to count in")
+    return max(r.finished for r in inside) - min(r.arrival for r in requests if r.arrival is not None)
 
 
 def summarize(requests: Sequence[Request]) -> Summary:
@@ -84,13 +88,25 @@ def summarize(requests: Sequence[Request]) -> Summary:
 
 
 def goodput(requests: Sequence[Request], **objectives: float) -> float:
-    """Return the requests per second that meet the objectives of ``meets``. Zhong et al. 2024, arXiv 2401.09670."""
+    """Return the requests per second that meet the objectives of ``meets``, as ``vllm bench serve`` counts it.
+
+    Zhong et al. 2024, arXiv 2401.09670, take another number: the largest rate at which a
+    given share of the requests, such as 90 %, meets them. Raises ValueError as ``span``.
+    """
     return sum(meets(request, **objectives) for request in requests) / span(requests)
 
 
 def mean_in_system(requests: Sequence[Request]) -> float:
-    """Return the time average of the requests that had arrived and not ended: the sum of e2e over the span.
+    """Return the time average of the requests that had arrived and not ended, counted from event to event.
 
-    Little 1961: it equals arrival rate times mean time in the system.
+    Little 1961: over a whole run it equals arrival rate times mean time in the system.
+    Requests that never arrived or have not ended are left out. Raises ValueError as ``span``.
     """
-    return sum(request.e2e for request in requests if request.e2e is not None) / span(requests)
+    seconds = span(requests)
+    ended = [request for request in requests if request.e2e is not None and request.arrival is not None]
+    events = sorted([(r.arrival, 1) for r in ended] + [(r.finished, -1) for r in ended])
+    inside, area = 0, 0.0
+    for (now, change), (then, _) in itertools.pairwise(events):
+        inside += change
+        area += inside * (then - now)
+    return area / seconds
