@@ -37,6 +37,8 @@ def test_at_the_break_even_rate_both_take_as_long():
     (lambda: costs.mean_block_waste(0), "block_size=0"),
     (lambda: costs.useful_share([], 16), "tokens=0"),
     (lambda: costs.shared_samples_saving(1, 1, 0, 16), "samples=0"),
+    (lambda: costs.shared_samples_saving(40, 0, 4, 16), "answer=0"),
+    (lambda: costs.shared_samples_saving(40, -10, 4, 16), "answer=-10"),
     (lambda: costs.read_back_time(configs.LLAMA_3_8B, 1, 0), "rate=0"),
     (lambda: costs.break_even_rate(configs.LLAMA_3_8B, 0, hardware.H100_SXM), "tokens=0"),
 ])

@@ -59,6 +59,11 @@ def test_a_stamp_changes_with_the_time_and_stands_in_front_once():
     assert requests[2].prompt[1:] == [*requests[1].tokens[1:], 6]
 
 
+@pytest.mark.parametrize("make", [workloads.chat, workloads.agents])
+def test_without_a_pause_the_next_turn_comes_at_once(make):
+    assert {turn.pause for session in make(5, pause=0).sessions for turn in session} == {0.0}
+
+
 def test_tenants_do_not_share():
     both, apart = served(workloads.few_shot(60, tasks=1))[1], served(workloads.few_shot(60, tasks=1, tenants=60))[1]
     assert both.pool.hits > 0 and apart.pool.hits == 0
@@ -68,6 +73,9 @@ def test_tenants_do_not_share():
     (lambda: Workload([[Turn((1,), 1, 0)]], []), "1 sessions and 0 starts"),
     (lambda: Workload([[]], [0.0]), "a session has 0 turns"),
     (lambda: Workload([[Turn((1,), 1, 0)]], [0.0], stamp_every=0), "stamp_every=0 is not above 0"),
+    (lambda: Workload([[Turn((1,), 1, 0)]], [0.0], tenants=-1), "tenants=-1 is below 0"),
+    (lambda: workloads.chat(pause=-5), "pause=-5 is below 0"),
+    (lambda: workloads.agents(pause=-5), "pause=-5 is below 0"),
     (lambda: workloads.chat(0), "sessions=0 is below 1"),
     (lambda: workloads.chat(1, rate=0), "rate=0 is not above 0"),
     (lambda: workloads.few_shot(tasks=0), "tasks=0 is below 1"),

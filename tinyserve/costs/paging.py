@@ -34,8 +34,10 @@ def shared_samples_saving(prompt: int, answer: int, samples: int, block_size: in
     """Return the share of blocks saved when samples of one prompt share its full blocks, and each has its own others.
 
     Of prompt + answer tokens each, at their end. Kwon et al. 2023, arXiv 2309.06180, section 4.4.
+    Raises ValueError for an answer below 1: until each sample has written a token of its own, all blocks are shared.
     """
     require_count("samples", samples, minimum=1)
+    require_count("answer", answer, minimum=1)
     whole = -(-require_count("tokens", prompt + answer, minimum=1) // require_count("block_size", block_size, minimum=1))
     return (samples - 1) * (require_count("prompt", prompt) // block_size) / (samples * whole)
 
