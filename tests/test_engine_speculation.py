@@ -108,6 +108,19 @@ def test_the_law_of_two_sampled_tokens_is_the_target_s(kind):
     assert chi2 < freedom + 4 * (2 * freedom) ** 0.5, (chi2, freedom)
 
 
+def test_a_draft_that_fails_costs_guesses_and_no_answer(target):
+    small = build(SMALL, std=0.3, seed=2)
+    bad = prompts(9)[0][0]
+    small.embedding.weight[bad] = float("nan")  # whoever has this token in its text gets NaN from the draft
+    plain = Engine(target, 100, 4).generate(prompts(9), max_tokens=9)
+    engine = Engine(target, 100, 4, drafter=ModelBatchDrafter(small, 100, 4))
+    requests = engine.generate(prompts(9), max_tokens=9, num_draft_tokens=3)
+    assert [r.output for r in requests] == [r.output for r in plain]
+    assert all(r.finish_reason == "length" for r in requests)
+    met, free = ([r for r in requests if in_it(r)] for in_it in (lambda r: bad in r.prompt, lambda r: bad not in r.tokens))
+    assert met and free and all(r.num_drafted_tokens == 0 for r in met) and all(r.num_drafted_tokens > 0 for r in free)
+
+
 def test_drafts_without_a_drafter_are_refused(target):
     engine = Engine(target, 10, 4)
     with pytest.raises(ValueError, match="num_draft_tokens=2 needs an engine with a drafter"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tinyserve import costs
+from tinyserve.request import Request
 
 TIMES = [0.40, 0.44, 0.48, 0.92, 0.96]
 
@@ -14,6 +15,13 @@ def test_parts_add_up_to_the_end():
     assert tpot == pytest.approx(0.14)
     assert costs.end_to_end(TIMES[0], tpot, len(TIMES)) == pytest.approx(TIMES[-1])
     assert costs.end_to_end(0.4, 99.0, 1) == 0.4
+
+
+def test_a_request_s_own_times_are_those_of_the_laws():
+    request = Request([1], max_tokens=5)
+    request.arrival, request.token_times, request.finished = 0.0, TIMES, TIMES[-1]
+    assert request.tpot == pytest.approx(costs.time_per_output_token(TIMES))
+    assert request.e2e == pytest.approx(costs.end_to_end(request.ttft, request.tpot, len(TIMES)))
 
 
 def test_littles_law_both_ways():

@@ -69,18 +69,23 @@ class ModelBatchDrafter:
         """Run what the cache lacks of each request, then each drawn token but the last; requests draw by their own parameters."""
         drafted: dict[Request, list[int]] = {request: [] for request, _ in wanted}
         found: dict[Request, list[Tensor]] = {request: [] for request, _ in wanted}
+        failed: set[Request] = set()
         rows = [(request, known := self._known(request), request.tokens[known:]) for request, _ in wanted]
         while rows:
             behind = self._run(rows)
             for request, logits in behind.items():
-                law = laws(logits, request.sampling, request.tokens, drafted[request])
+                try:
+                    law = laws(logits, request.sampling, request.tokens, drafted[request])
+                except ValueError:  # a draft that fails costs the request its guesses, not its answer: the target goes on alone
+                    failed.add(request)
+                    continue
                 found[request].append(law)
                 drafted[request].append(int(draw(law, request.sampler.uniform()[None])[0]))
             rows = [
                 (request, len(request.tokens) + len(drafted[request]) - 1, drafted[request][-1:])
-                for request, gamma in wanted if len(drafted[request]) < gamma
+                for request, gamma in wanted if request not in failed and len(drafted[request]) < gamma
             ]
         ended = [request for request in self._held if request.finished is not None]
         for request in ended:
             del self._held[request]
-        return {request: (tokens, torch.cat(found[request])) for request, tokens in drafted.items()}
+        return {request: (tokens, torch.cat(found[request])) for request, tokens in drafted.items() if tokens}

@@ -1,9 +1,10 @@
 """Weights laid out as the CPU's matrix product wants them.
 
-oneDNN, the library below torch, multiplies fastest when the weights stand in blocks of
-its own choice. F.linear takes them row by row and leaves the product to MKL. Turning
-them once and keeping them so is what torch's compiler does when it freezes a model, and
-what vLLM does on a CPU. The two operations used are torch's own, but not public.
+oneDNN, a library below torch, can multiply by weights that stand in blocks of its own
+choice; F.linear takes them row by row and leaves the product to MKL. Turning them once
+and keeping them so is what torch's compiler does when it freezes a model, and what vLLM
+does on a CPU. Several rows at once gain by it, a single row does not: benchmarks/packed.py.
+The two operations used are torch's own, but not public.
 """
 
 from __future__ import annotations
