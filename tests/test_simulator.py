@@ -58,7 +58,9 @@ def test_engine_and_simulator_take_the_same_steps(limits):
 
 def test_times_of_one_request_are_the_clock_s():
     request = Request([1, 2, 3, 4, 5], max_tokens=3)
-    simulate([(10.0, request)], [Replica(token_clock, 4, 4, max_num_batched_tokens=3)])
+    replica = Replica(token_clock, 4, 4, max_num_batched_tokens=3)
+    simulate([(10.0, request)], [replica])
+    assert replica.busy == 7.0
     assert request.queue_time == 0.0  # 3 tokens, then 2, then one at a time
     assert request.token_times == [15.0, 16.0, 17.0]
     assert (request.ttft, request.itl, request.tpot, request.e2e) == (5.0, [1.0, 1.0], 1.0, 7.0)
@@ -102,6 +104,11 @@ def test_routers():
     rounds = RoundRobin()
     assert [rounds(Request([1]), replicas) for _ in range(4)] == [*replicas, replicas[0]]
     replicas[0].scheduler.add(Request([1] * 30, max_tokens=5))
+    assert replicas[0].load == 34  # the last token drawn is never run
+    replicas[0].start(0.0)
+    replicas[0].end()
+    assert replicas[0].load == 4  # the prompt is done
+    replicas[0].scheduler.add(Request([1] * 30, max_tokens=5))
     replicas[1].scheduler.add(Request([1] * 3, max_tokens=5))
     assert least_loaded(Request([1]), replicas) is replicas[2]
     warm = Request([7] * 12, max_tokens=1)
@@ -126,11 +133,16 @@ def test_disaggregated_halves_add_up():
 
 def test_what_was_transferred_is_computed_after_a_preemption():
     requests = [Request([i] * 7, max_tokens=10) for i in range(3)]
-    decode = Replica(unit_clock, 5, 4, prefix_caching=False)
+    decode = Replica(unit_clock, 5, 4, prefix_caching=False, trace=[])
     disaggregated([(0.0, r) for r in requests], [Replica(unit_clock, 20, 4)], [decode], transfer=lambda tokens: 0.0)
     assert decode.scheduler.preemptions > 0
     assert all(len(r.output) == 10 for r in requests)
-    assert decode.scheduler.tokens > 3 * 9
+    preempted, again = set(), []
+    for step in decode.scheduler.trace:
+        again += [start for name, start, _ in step["chunks"] if name in preempted]
+        preempted -= {name for name, *_ in step["chunks"]}
+        preempted |= {event[1] for event in step["events"] if event[0] == "preempt"}
+    assert again and set(again) == {0}  # what was transferred is gone with the blocks
 
 
 def test_never_fits_is_an_error():
