@@ -40,7 +40,7 @@ def test_the_published_card_ratios():
 def test_replicas():
     assert costs.replicas_needed(10, 2, target=1) == 5
     assert costs.replicas_needed(10.1, 2, target=1) == 6
-    assert costs.replicas_needed(7, 1, target=0.7) == 10  # no eleventh from a rounding of 0.7
+    assert costs.replicas_needed(2.1, 1, target=0.7) == 3  # no fourth from the rounding of 2.1 / 0.7
     assert costs.replicas_needed(10, 2, target=0.5, spare=1) == 11
     assert costs.replica_hours([0, 1, 10], 2, target=1) == 1 + 1 + 5
     assert costs.replica_hours([0, 1, 10], 2, target=1, least=0) == 0 + 1 + 5
