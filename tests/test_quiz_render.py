@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -16,7 +17,7 @@ from bs4 import BeautifulSoup
 import course.quiz as quiz_package
 from course.quiz import lab_html, quiz
 from course.quiz.inline import plain_length, to_html
-from course.quiz.render import form_html
+from course.quiz.render import form_html, question_html
 from course.quiz.schema import load
 
 DATA = Path(__file__).parent / "data"
@@ -46,7 +47,7 @@ def test_unknown_section_and_file_are_named() -> None:
 
 def test_same_bytes_in_every_process() -> None:
     code = (
-        "import hashlib; from pathlib import Path; from course.quiz.schema import load; from course.quiz.render import form_html;"
+        "import hashlib; from pathlib import Path; from course.quiz.schema import load; from course.quiz.render import form_html, question_html;"
         f"print(hashlib.sha256(form_html('demo', 'check', load(Path({str(DATA / 'demo.yml')!r}))).encode()).hexdigest())"
     )
     digests = {
@@ -96,6 +97,15 @@ def test_grading_data_points_at_the_right_options(form: BeautifulSoup) -> None:
             assert [n for n, option in enumerate(question.options) if option.right] == grading["right"]
         if question.kind == "numeric":
             assert grading["key"] == question.key
+
+
+def test_a_follow_up_is_asked_after_the_model_answer_and_answered_behind_its_own_click() -> None:
+    free = load(DATA / "demo.yml")[5]
+    assert "interviewer" not in question_html(free, 1)
+    asked = BeautifulSoup(question_html(dataclasses.replace(free, follow_up="And in `int8`?", follow_up_answer="Half."), 1), "html.parser")
+    answer, after = asked.find_all("details")
+    assert answer.get_text().rstrip().endswith("The interviewer goes on: And in int8?") and "Half." not in answer.get_text()
+    assert "Half." in after.get_text() and not after.has_attr("open")
 
 
 def test_script_has_no_template_left_and_cannot_end_early() -> None:

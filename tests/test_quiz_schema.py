@@ -80,6 +80,9 @@ BAD = {
     "no rubric": (5, lambda q: q.pop("rubric"), "rubric is missing"),
     "empty rubric": (5, lambda q: _set(q, rubric=[]), "rubric is missing"),
     "rubric as text": (5, lambda q: _set(q, rubric="point"), "must list at least one point"),
+    "follow-up without an answer": (5, lambda q: _set(q, follow_up="And then?"), "follow_up and follow_up_answer go together"),
+    "empty follow-up": (5, lambda q: _set(q, follow_up="And then?", follow_up_answer=" "), "follow_up_answer=' ' must be text"),
+    "follow-up of a choice": (0, lambda q: _set(q, follow_up="And then?"), "'follow_up' is not a key of a single question"),
     "no model answer": (5, lambda q: q.pop("answer"), "answer is missing"),
 }
 

@@ -19,18 +19,28 @@ from course.quiz.units import FAMILIES, family_of, value_text
 _HERE = Path(__file__).resolve().parent
 
 
-@functools.cache
-def _style() -> str:
-    css = re.sub(r"/\*.*?\*/", "", (_HERE / "quiz.css").read_text(encoding="utf-8"), flags=re.DOTALL)
+def packed_css(path: Path) -> str:
+    """The style sheet without comments and needless white space."""
+    css = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     return re.sub(r"\s*([{};,])\s*", r"\1", " ".join(css.split())).replace(";}", "}")
 
 
+def packed_js(text: str) -> str:
+    """The script without indentation, empty lines and lines that are a comment: a line comment must have its line to itself."""
+    return "\n".join(line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("//"))
+
+
 @functools.cache
-def _script() -> tuple[str, str]:
+def style() -> str:
+    """The style sheet of a form."""
+    return packed_css(_HERE / "quiz.css")
+
+
+@functools.cache
+def script() -> tuple[str, str]:
     """The page's script without comments and indentation, and its digest, which forms name to find their script."""
     page, grade = ((_HERE / name).read_text(encoding="utf-8") for name in ("quiz.js", "grade.js"))
-    lines = page.replace("// __GRADE__", grade).splitlines()
-    code = "\n".join(line.strip() for line in lines if line.strip() and not line.strip().startswith("//"))
+    code = packed_js(page.replace("// __GRADE__", grade))
     code = code.replace("__UNITS__", json.dumps(FAMILIES, separators=(",", ":")).replace("</", "<\\/"))
     digest = hashlib.sha256(code.encode()).hexdigest()[:8]
     return code.replace("__VERSION__", digest), digest
@@ -101,7 +111,16 @@ def _free_fields(question: Question, name: str) -> str:
 
 def _free_answer(question: Question) -> str:
     points = "\n".join(f"<li>{to_html(point)}</li>" for point in question.rubric)
-    return f"<p>{to_html(question.answer)}</p>\n<p>Points that an answer should make:</p>\n<ul>\n{points}\n</ul>"
+    asked = f"\n<p><b>The interviewer goes on:</b> {to_html(question.follow_up)}</p>" if question.follow_up else ""
+    return f"<p>{to_html(question.answer)}</p>\n<p>Points that an answer should make:</p>\n<ul>\n{points}\n</ul>{asked}"
+
+
+def _follow_up(question: Question, number: int) -> str:
+    """The answer to the interviewer's next question, behind a click of its own; nothing where there is no such question."""
+    if not question.follow_up:
+        return ""
+    summary = f'<summary>Answer to what follows<span class="quiz-unseen"> question {number}</span></summary>'
+    return f'\n<details class="quiz-answer">{summary}\n<p>{to_html(question.follow_up_answer)}</p>\n</details>'
 
 
 def _grading(question: Question) -> dict:
@@ -114,7 +133,8 @@ def _grading(question: Question) -> dict:
     return {"right": [index for index, option in enumerate(question.options) if option.right]}
 
 
-def _question(question: Question, number: int) -> str:
+def question_html(question: Question, number: int) -> str:
+    """One question as a fieldset, with its answer behind a click."""
     name = f"q-{question.stem}-{question.id}"
     fields, answer, button = {
         "single": (_choices, _choice_answer, "Check"),
@@ -134,23 +154,23 @@ def _question(question: Question, number: int) -> str:
         f'<div class="quiz-row"><button type="button" class="quiz-check" hidden>{button}</button></div>\n'
         f'<div class="quiz-result" role="status" aria-live="polite"></div>\n'
         f'<details class="quiz-answer"><summary>Answer<span class="quiz-unseen"> to question {number}</span></summary>\n'
-        f"{answer(question)}\n{why}{reread}</details>\n</fieldset>"
+        f"{answer(question)}\n{why}{reread}</details>{_follow_up(question, number)}\n</fieldset>"
     )
 
 
 def form_html(stem: str, section: str, questions: list[Question]) -> str:
     """One self-contained `<form class="quiz">` with its style and script."""
-    script, version = _script()
-    body = "\n".join(_question(question, number) for number, question in enumerate(questions, 1))
-    title = {"predict": "Predict first", "check": "Check yourself", "lab": "After the lab"}.get(section, "Questions")
+    code, version = script()
+    body = "\n".join(question_html(question, number) for number, question in enumerate(questions, 1))
+    title = {"predict": "Predict first", "check": "Check yourself", "lab": "After the lab"}.get(section, section.replace("-", " ").capitalize())
     return (
         f'<form class="quiz tex2jax_ignore mathjax_ignore" id="quiz-{stem}-{section}" data-version="{version}"'
         f' data-stem="{stem}" data-section="{section}" data-lm-suppress-shortcuts="true" autocomplete="off" novalidate'
         f' aria-label="Quiz: {title}">\n'
-        f"<style>{_style()}</style>\n{body}\n"
+        f"<style>{style()}</style>\n{body}\n"
         f'<div class="quiz-foot" hidden><p class="quiz-score" role="status" aria-live="polite"></p>'
         f'<button type="button" class="quiz-reset">Reset</button></div>\n'
         f'<p class="quiz-note" hidden></p>\n'
         f"<noscript><p>Without JavaScript nothing is graded here; open “Answer” under a question.</p></noscript>\n"
-        f"<script>\n{script}\n</script>\n</form>"
+        f"<script>\n{code}\n</script>\n</form>"
     )

@@ -21,7 +21,7 @@ _KEYS = {
     "single": _COMMON | {"options"},
     "multiple": _COMMON | {"options"},
     "numeric": _COMMON | {"key", "unit", "tolerance", "traps"},
-    "free": _COMMON | {"rubric", "answer"},
+    "free": _COMMON | {"rubric", "answer", "follow_up", "follow_up_answer"},
 }
 _NEEDED = {
     "single": ("options", "explanation"),
@@ -61,6 +61,8 @@ class Question:
     traps: tuple[tuple[float, str], ...] = ()
     rubric: tuple[str, ...] = ()
     answer: str = ""
+    follow_up: str = ""
+    follow_up_answer: str = ""
     digest: str = field(default="", compare=False)
 
 
@@ -148,7 +150,10 @@ def _free(raw: dict) -> dict:
     rubric = raw["rubric"]
     if not isinstance(rubric, list) or not rubric:
         raise ValueError(f"rubric={rubric!r} must list at least one point")
-    return {"rubric": tuple(_text({"rubric": point}, "rubric") for point in rubric), "answer": _text(raw, "answer")}
+    if ("follow_up" in raw) != ("follow_up_answer" in raw):
+        raise ValueError("follow_up and follow_up_answer go together: the interviewer's next question, and what to say to it")
+    asked = {name: _text(raw, name) for name in ("follow_up", "follow_up_answer") if name in raw}
+    return {"rubric": tuple(_text({"rubric": point}, "rubric") for point in rubric), "answer": _text(raw, "answer")} | asked
 
 
 def _question(stem: str, raw: dict) -> Question:
