@@ -72,6 +72,7 @@ STDERR = sample.v4.new_output("stream", name="stderr", text="a warning\n")
 
 CHAPTER: list[tuple[str, Break]] = [
     ("syntax", source(5, "import numpy as np", "import numpy as")),
+    ("number", source(9, "Never mind.", "It is 7.3 times as fast.")),
     ("empty-cell", added("  ")),
     ("semicolon", source(8, "_ = plt.plot([1, 2, 4])", "plt.plot([1, 2, 4]);")),
     ("semicolon", source(5, "import numpy as np", "import numpy as np;  # quiet")),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from course.lint import cells, labs, outputs, spine, text  # noqa: F401  (each enters its rules into the table)
+from course.lint import cells, labs, numbers, outputs, spine, text  # noqa: F401  (each enters its rules into the table)
 from course.lint.page import Page
 from course.lint.registry import RULES, Fault, Rule
 
