@@ -60,6 +60,13 @@ def test_a_replica_ordered_at_the_threshold_is_ready_in_time(growth, seconds, ca
     assert costs.scale_up_at(growth, capacity / growth * 2, capacity) == -1
 
 
+@pytest.mark.parametrize(("share", "confidence"), [(0.01, 0.95), (0.2, 0.5), (0.001, 0.99)])
+def test_a_canary_sees_a_fault_with_just_so_many_requests(share, confidence):
+    n = costs.requests_to_see(share, confidence)
+    assert 1 - (1 - share) ** n >= confidence > 1 - (1 - share) ** (n - 1)
+    assert costs.requests_to_see(1.0) == 1
+
+
 def test_an_adapter_on_each_matrix():
     """Llama-3-8B by hand: W_q and W_o 8,192 in and out together, W_k and W_v 5,120, gate, up and down 18,432."""
     assert costs.lora_params(configs.LLAMA_3_8B, 16) == 16 * 32 * (2 * 8192 + 2 * 5120 + 3 * 18432)
@@ -92,6 +99,8 @@ def test_distinct_adapters_against_draws():
     (lambda: costs.cold_start_time(1, 1, engine=-1), "engine=-1 is below 0"),
     (lambda: costs.backlog(1, 0, 1), "capacity=0"),
     (lambda: costs.scale_up_at(0, 1, 1), "growth=0"),
+    (lambda: costs.requests_to_see(0), "share=0"),
+    (lambda: costs.requests_to_see(0.1, 1), "confidence=1 needs"),
     (lambda: costs.lora_params(M, 0), "rank=0"),
     (lambda: costs.lora_bytes(M, 8, adapters=-1), "adapters=-1"),
     (lambda: costs.distinct_adapters(0, 1), "adapters=0"),

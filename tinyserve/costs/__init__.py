@@ -109,6 +109,7 @@ from .money import (
     replica_hours,
     replicas_needed,
     request_cost,
+    requests_to_see,
     scale_up_at,
 )
 from .paging import (
@@ -334,6 +335,7 @@ __all__ = [
     "replicas_needed",
     "request_cost",
     "request_times",
+    "requests_to_see",
     "ridge",
     "roofline_time",
     "routed_tokens",

@@ -111,6 +111,16 @@ def scale_up_at(growth: float, cold_start: float, capacity: float) -> float:
     return 1 - risen / require_positive("capacity", capacity)
 
 
+def requests_to_see(share: float, confidence: float = 0.95) -> int:
+    """Return how many requests a canary needs to show a fault that hits this share of them at least once: ln(1 - confidence) / ln(1 - share), rounded up.
+
+    Independent requests. Raises ValueError for a share outside (0, 1] and a confidence outside (0, 1).
+    """
+    if require_fraction("confidence", confidence) == 1:
+        raise ValueError("confidence=1 needs endless requests")
+    return 1 if require_fraction("share", share) == 1 else math.ceil(math.log(1 - confidence) / math.log(1 - share))
+
+
 def lora_params(model: ModelConfig, rank: int) -> int:
     """Count the parameters of a LoRA adapter on every matrix of the layers: rank * (inputs + outputs) each.
 
