@@ -7,6 +7,8 @@ import random
 import pytest
 
 from tinyserve import configs, costs, hardware
+from tinyserve.request import Request
+from tinyserve.simulator import Replica, simulate
 
 M, H100, A100 = configs.LLAMA_3_70B, hardware.H100_SXM, hardware.A100_80_SXM
 
@@ -28,6 +30,35 @@ def test_a_request_is_charged_for_its_share_of_the_time():
     assert prompt == pytest.approx(times.ttft * 24 / 3600 / 0.5)
     assert rest == pytest.approx(times.decode * 24 / 3600 / 0.5)
     assert costs.request_cost(24, M, 4096, 1, H100, 8)[1] == 0
+
+
+def test_a_mixed_batch_pays_for_its_prompts():
+    prompt = costs.prefill_time(M, 2048, H100, 8, mfu=0.5)
+    steps = sum(costs.decode_time(M, 64, t, H100, 8, mfu=0.5, mbu=0.6) for t in range(2049, 2048 + 256))
+    assert costs.mixed_tpot(M, 2048, 256, H100, 8, batch=64) == pytest.approx((64 * prompt + steps) / 256)
+
+
+def test_the_mixed_tpot_is_about_the_simulators():
+    """A closed loop of 64 clients in the simulator, the same clock: within a tenth."""
+    clock, left = costs.StepClock(M, H100, 8, mfu=0.5, mbu=0.6), [Request([i] * 1024, max_tokens=64) for i in range(512)]
+    feed = iter(left[64:])
+
+    def answered(request, now):
+        if request.finish_reason and (following := next(feed, None)):
+            yield now, following
+
+    replica = Replica(clock, 100_000, prefix_caching=False, max_num_seqs=64, max_num_batched_tokens=2048)
+    done = simulate([(0.0, r) for r in left[:64]], [replica], on_token=answered)[128:448]
+    between = sum(r.e2e for r in done) / len(done) / 64  # the closed loop's time for one request, per token
+    assert costs.mixed_tpot(M, 1024, 64, H100, 8, batch=64) == pytest.approx(between, rel=0.1)
+
+
+def test_the_largest_mixed_batch():
+    for tpot in (0.05, 0.1):
+        batch = costs.largest_mixed_batch(M, 2048, 256, tpot, H100, 8)
+        assert costs.mixed_tpot(M, 2048, 256, H100, 8, batch) <= tpot < costs.mixed_tpot(M, 2048, 256, H100, 8, batch + 1)
+    assert costs.largest_mixed_batch(M, 2048, 256, 100.0, H100, 8) == costs.memory_plan(M, H100, 8).sequences(2304)
+    assert costs.largest_mixed_batch(M, 2048, 256, 0.001, H100, 8) == 0 == costs.largest_mixed_batch(M, 2048, 256, 1.0, H100)
 
 
 def test_the_published_card_ratios():
@@ -88,6 +119,8 @@ def test_distinct_adapters_against_draws():
     (lambda: costs.break_even_throughput(1, 0), "price_per_million=0"),
     (lambda: costs.request_cost(0, M, 1, 1, H100), "price_per_hour=0"),
     (lambda: costs.request_cost(1, M, 1, 1, H100, load=0), "load=0"),
+    (lambda: costs.mixed_tpot(M, 1, 1, H100, batch=0), "batch=0"),
+    (lambda: costs.largest_mixed_batch(M, 1, 1, 0, H100), "tpot=0"),
     (lambda: costs.cost_ratio(0, 1), "price_ratio=0"),
     (lambda: costs.cost_ratio(1, 0), "speed_ratio=0"),
     (lambda: costs.replicas_needed(0, 1), "rate=0"),

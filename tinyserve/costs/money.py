@@ -13,7 +13,7 @@ from ..configs import ModelConfig
 from ..hardware import Accelerator
 from .checks import require_count, require_fraction, require_positive
 from .memory import dtype_bytes
-from .serving import request_times
+from .serving import memory_plan, request_times
 from .shapes import layer_matrix_shapes
 
 HOUR = 3600
@@ -51,6 +51,32 @@ def request_cost(
     times = request_times(model, prompt, output, card, cards, batch, mfu, mbu)
     second = require_positive("price_per_hour", price_per_hour) / HOUR / require_fraction("load", load)
     return times.ttft * second, times.decode * second
+
+
+def mixed_tpot(
+    model: ModelConfig, prompt: int, output: int, card: Accelerator, cards: int = 1, batch: int = 1, mfu: float = 0.5, mbu: float = 0.6
+) -> float:
+    """Return the mean seconds between two tokens of a sequence when batch sequences of one shape run and each that ends is replaced.
+
+    While a sequence gets its output tokens, the cards also run one prompt for each of the batch:
+    batch * (its share of the decode steps + its prompt) / output. Nothing waits, and no overhead
+    but that in mfu and mbu. Raises ValueError as request_times.
+    """
+    times = request_times(model, prompt, output, card, cards, batch, mfu, mbu)
+    return batch * (times.ttft + times.decode) / output
+
+
+def largest_mixed_batch(model: ModelConfig, prompt: int, output: int, tpot: float, card: Accelerator, cards: int = 1, mfu: float = 0.5, mbu: float = 0.6) -> int:
+    """Return the largest batch whose mixed_tpot is at most tpot seconds and whose sequences fit the pool of memory_plan; 0 for none.
+
+    batch / mixed_tpot are then the output tokens per second of all. Raises ValueError for tpot not above 0, and as request_times.
+    """
+    require_positive("tpot", tpot)
+    low, high = 0, memory_plan(model, card, cards).sequences(prompt + output)
+    while low < high:  # mixed_tpot grows with the batch
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if mixed_tpot(model, prompt, output, card, cards, middle, mfu, mbu) <= tpot else (low, middle - 1)
+    return low
 
 
 def cost_ratio(price_ratio: float, speed_ratio: float) -> float:
