@@ -185,8 +185,8 @@ def _raise(stem: str, rules: Sequence[Rule]) -> None:
 
 
 def executed(notebook: NotebookNode) -> bool:
-    """True where every code cell has run, in order, without an error."""
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    """True where every code cell has run, in order, without an error; but for those tagged nbval-skip, which never run here."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code" and notebooks.SKIP_TAG not in notebooks.tags(cell)]
     clean = not any(output.output_type == "error" for cell in cells for output in cell.outputs)
     return clean and [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
 

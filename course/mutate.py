@@ -94,7 +94,7 @@ def _first_line(node: ast.AST | None) -> str:
 
 def _nodes(node: ast.AST, statement: ast.stmt | None, function: ast.FunctionDef | None) -> Iterator[tuple[ast.stmt, _Place, ast.AST, ast.FunctionDef]]:
     """Every node below `node` with its statement, its place and its function."""
-    function = node if isinstance(node, ast.FunctionDef) else function
+    function = node if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else function
     for field, value in ast.iter_fields(node):
         for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
             if isinstance(child, ast.AST) and not isinstance(child, _NO_PLACE) and field not in ("annotation", "returns"):
