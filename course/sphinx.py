@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 
 from course import hardware_table, site_assets, status
+from course.practice import exam_html, score_html
+from course.practice.chapters import chapters
 
 _SLUG = re.compile(r"[\w.-]+/[\w.-]+")
 _REMOTE = re.compile(r"(?:https?|ssh|git)://(?:[^/@]+@)?(?P<host>[^/:]+)(?::\d+)?/(?P<path>.+)|(?:[^/@]+@)?(?P<host2>[^/:@]+):(?P<path2>[^/].*)")
@@ -91,16 +94,33 @@ def _out_of_search(app: Sphinx) -> None:
     app.builder.index_page = index_page
 
 
+def raw_html(markup: str) -> str:
+    """A Markdown block that puts HTML on the page as it is. Raises ValueError for a backtick fence in it, which would end the block."""
+    if "```" in markup:
+        raise ValueError("the HTML holds ```, which would end its block")
+    return f"```{{raw}} html\n{markup}\n```"
+
+
+# What is made at build time: the mark on its page, and what takes its place.
+MADE: dict[str, tuple[str, Callable[[Path], str]]] = {
+    "appendices/status": ("{{ status }}", status.markdown),
+    "appendices/hardware": ("{{ hardware }}", lambda root: hardware_table.markdown()),
+    "appendices/exam": ("{{ exam }}", lambda root: raw_html(exam_html(chapters(root)))),
+    "appendices/score": ("{{ score }}", lambda root: raw_html(score_html(chapters(root)))),
+}
+
+
 def _tables(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Fill the tables that are made at build time into the pages that ask for them."""
-    if docname == "appendices/status":
-        source[0] = source[0].replace("{{ status }}", status.markdown(Path(app.srcdir)))
-    if docname == "appendices/hardware":
-        source[0] = source[0].replace("{{ hardware }}", hardware_table.markdown())
+    """Fill what is made at build time into the pages that ask for it. Raises ValueError for such a page without its mark."""
+    if docname in MADE:
+        mark, make = MADE[docname]
+        if mark not in source[0]:
+            raise ValueError(f"{docname}: its mark {mark} is missing")
+        source[0] = source[0].replace(mark, make(Path(app.srcdir)))
 
 
 def _read_again(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> list[str]:
-    return [page for page in ("appendices/status", "appendices/hardware") if page in env.found_docs]
+    return [page for page in MADE if page in env.found_docs]
 
 
 def _page(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
