@@ -62,6 +62,15 @@ def test_kv_adds_its_bytes_to_a_step():
     assert lc.kv_step_seconds(M, 131072, H100, 8, kv_dtype="fp8") == pytest.approx(lc.kv_step_seconds(M, 131072, H100, 8) / 2)
 
 
+def test_a_question_adds_its_arithmetic_and_its_k_and_v():
+    alone = lc.question_seconds(M, 200, 131072, 1, H100, 8)
+    assert alone == pytest.approx(sum(lc.prefill_parts(M, 200, H100, 8, 131072)))
+    read = sum(lc.kv_step_seconds(M, 131072 + 200 + i, H100, 8) for i in (1, 2, 3))
+    assert lc.question_seconds(M, 200, 131072, 4, H100, 8) == pytest.approx(alone + read)
+    shared = lc.question_seconds(M, 200, 131072, 4, H100, 8, sharing=4) - alone
+    assert shared == pytest.approx(read - 3 * lc.kv_step_seconds(M, 131072, H100, 8) * 3 / 4)
+
+
 def test_routing_pays_both_for_what_it_routes():
     assert lc.routed_tokens(1000, 100_000, 0) == 1000
     assert lc.routed_tokens(1000, 100_000, 1) == 101_000
@@ -83,6 +92,7 @@ def test_all_passages_are_found_less_often_than_one():
         (lambda: lc.answer_times(M, 10, 0, 0, H100), "output=0 is not a whole number"),
         (lambda: lc.kv_step_seconds(M, 0, H100), "context=0 is not a whole number"),
         (lambda: lc.routed_tokens(10, 10, 1.5), "share=1.5 is not between 0 and 1"),
+        (lambda: lc.question_seconds(M, 10, 10, 10, H100, sharing=0.5), "sharing=0.5 is below 1"),
         (lambda: lc.needed_share(0.5, 0), "passages=0 is not a whole number"),
     ],
 )

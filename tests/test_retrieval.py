@@ -110,6 +110,12 @@ def test_the_embedding_needs_no_network(monkeypatch, passages):
     assert retrieval.word_vectors(64)(["car"]).shape == (1, 64)
 
 
+def test_tokens_are_llama_2s():
+    count = retrieval.token_counter()
+    assert count("Hello world") == 2 and count("") == 0
+    assert 50 <= count("word " * 50) <= 51
+
+
 def test_fused_ranks():
     assert retrieval.fuse([[0, 1, 2], [0, 1, 2]]) == [0, 1, 2]
     # 1 is second in both: 2/62 = 0.0323; 0 and 2 are first and third: 1/61 + 1/63 = 0.0323, a little more.

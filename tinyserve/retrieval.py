@@ -133,6 +133,15 @@ def word_vectors(dimensions: int = 256) -> Embed:
     return lambda texts: np.asarray(model.embed(list(texts)), dtype=np.float32)
 
 
+def token_counter() -> Callable[[str], int]:
+    """Return a function that counts the tokens of a text as Llama 2's tokenizer cuts it, which wordllama carries."""
+    import wordllama
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(Path(wordllama.__file__).parent / "tokenizers" / "l2_supercat_tokenizer_config.json"))
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
+
+
 def fuse(rankings: Iterable[Sequence[int]], offset: int = 60) -> list[int]:
     """Merge rankings of the same passages by reciprocal rank: the sum of 1 / (offset + place). Cormack et al. 2009, doi 10.1145/1571941.1572114."""
     score: dict[int, float] = {}

@@ -79,6 +79,7 @@ from .long_context import (
     needed_share,
     per_question,
     prefill_parts,
+    question_seconds,
     routed_tokens,
 )
 from .matmul import (
@@ -333,6 +334,7 @@ __all__ = [
     "prefill_time",
     "prefill_time_by_shape",
     "quantized_weight_bytes",
+    "question_seconds",
     "read_back_time",
     "relative_error",
     "replica_hours",

@@ -102,3 +102,22 @@ def routed_tokens(retrieved: int, document: int, share: float) -> float:
 def needed_share(per_passage: float, passages: int) -> float:
     """Return the chance (0 to 1) that a search finds all of so many passages, each with this chance by itself: p^n."""
     return require_fraction("per_passage", per_passage) ** require_count("passages", passages, minimum=1)
+
+
+def question_seconds(
+    model: ModelConfig, new: int, cached: int, output: int, card: Accelerator, cards: int = 1, mfu: float = 0.5, mbu: float = 0.6, sharing: float = 1
+) -> float:
+    """Return the cards' seconds that a question adds to a busy server: arithmetic of its prompt, then K and V for each later token.
+
+    new tokens are computed, cached ones found. The weights are left out: the batch reads them in any case. sharing:
+    how many questions decode together over the same cached prefix, under a kernel that reads it once for all; 1
+    for none. Raises ValueError for a count below 1 (cached: below 0) and sharing below 1.
+    """
+    require_count("output", output, minimum=1)
+    if not sharing >= 1:
+        raise ValueError(f"sharing={sharing!r} is below 1")
+    steps = output - 1
+    own = steps * new + steps * (steps + 1) // 2  # tokens read over all steps: new + 1, new + 2, …
+    tokens = steps * require_count("cached", cached) / sharing + own
+    read = roofline_time(0, tokens * kv_cache_bytes(model, 1), card, cards, mbu=mbu)
+    return sum(prefill_parts(model, new, card, cards, cached, mfu=mfu)) + read
