@@ -578,4 +578,27 @@ class Events:
 '''),
 ]
 
-EQUIVALENT: dict[str, str] = {}
+_MESSAGE = "only what the error says differs"
+_EMPTY = "max() of no records raises ValueError too"
+_ODD = "1 is odd, and refused as such"
+_SEEDS = "the seeds differ from one another all the same"
+_EQUAL = "the trusted answers are all equal here"
+EQUIVALENT: dict[str, str] = {
+    "4: raise ValueError(f\"no latency of a failed request: {record.error or 'no text came'}\") -> raise ValueError(f\"no latency of a failed request: {record.error and 'no text came'}\")": _MESSAGE,
+    "4: raise ValueError(f\"no latency of a failed request: {record.error or 'no text came'}\") -> raise ValueError(f\"no latency of a failed request: {'no text came'}\")": _MESSAGE,
+    "4: raise ValueError(f\"no latency of a failed request: {record.error or 'no text came'}\") -> raise ValueError(f'no latency of a failed request: {record.error}')": _MESSAGE,
+    "5: if not records: -> if False:": _EMPTY,
+    "5: if not records: -> (dropped)": _EMPTY,
+    "5: raise ValueError('no records: nothing was measured') -> (dropped)": _EMPTY,
+    "7: wanted = set(labels.items()) -> wanted = labels.items()": "a view of items compares with a set as a set does",
+    "8: if rounds < 1 or rounds % 2: -> if rounds <= 1 or rounds % 2:": _ODD,
+    "8: if rounds < 1 or rounds % 2: -> if rounds < 2 or rounds % 2:": _ODD,
+    "8: seed = 0 -> seed = 1": _SEEDS,
+    "8: seed = 0 -> seed = -1": _SEEDS,
+    "8: seed += 1 -> seed -= 1": _SEEDS,
+    "8: seed += 1 -> seed += 2": _SEEDS,
+    "9: if answer == answers[0]: -> if answer == answers[1]:": _EQUAL,
+    "9: if answer == answers[0]: -> if answer == answers[-1]:": _EQUAL,
+    "9: found['changed'].append((i, len(os.path.commonprefix([answers[0], answer or ''])))) -> found['changed'].append((i, len(os.path.commonprefix([answers[1], answer or '']))))": _EQUAL,
+    "9: found['changed'].append((i, len(os.path.commonprefix([answers[0], answer or ''])))) -> found['changed'].append((i, len(os.path.commonprefix([answers[-1], answer or '']))))": _EQUAL,
+}
