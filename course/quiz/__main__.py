@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from course.quiz.alike import check_alike
 from course.quiz.bank import check_bank
 from course.quiz.schema import QUIZZES, load
 
@@ -17,6 +18,7 @@ def main() -> int:
             kinds = sorted({question.kind for question in found})
             print(f"{path.name}: {len(found)} questions ({', '.join(kinds)})")
         check_bank(questions)
+        check_alike(questions)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
