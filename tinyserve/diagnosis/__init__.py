@@ -11,10 +11,12 @@ the engine's own scheduler and block pool on a clock of ``costs``, or through th
 from .normal import SEEDS, Normal, Range, normal_of, range_of
 from .readings import READINGS, Reading, Readings, read
 from .rows import ROWS, Row
+from .service import Run, serve
 from .setup import Clock, Setup
 from .tree import TREE, Question, diagnose, questions
+from .words import show_changes, show_normal, show_range, show_row, show_value
 
 __all__ = [
-    "READINGS", "ROWS", "SEEDS", "TREE", "Clock", "Normal", "Question", "Range", "Reading", "Readings", "Row", "Setup",
-    "diagnose", "normal_of", "questions", "range_of", "read",
+    "READINGS", "ROWS", "SEEDS", "TREE", "Clock", "Normal", "Question", "Range", "Reading", "Readings", "Row", "Run", "Setup",
+    "diagnose", "normal_of", "questions", "range_of", "read", "show_changes", "show_normal", "serve", "show_range", "show_row", "show_value",
 ]

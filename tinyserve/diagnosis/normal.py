@@ -6,7 +6,7 @@ import functools
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from .readings import READINGS, Reading, Readings, read
 from .setup import Setup
@@ -46,12 +46,13 @@ def range_of(reading: Reading, values: Sequence[float]) -> Range:
 
 
 class Normal:
-    """Ranges by reading. A reading that no normal run has (speculation that is off) has no range, and is "absent"."""
+    """Ranges and medians by reading. A reading that no normal run has (speculation that is off) has no range, and is "absent"."""
 
     def __init__(self, runs: Iterable[Readings]) -> None:
         runs = list(runs)
         seen = {name: [r[name] for r in runs if r.get(name) is not None] for name in READINGS}
         self.ranges = {name: range_of(READINGS[name], values) for name, values in seen.items() if values}
+        self.medians = {name: statistics.median(values) for name, values in seen.items() if values}
 
     def states(self, readings: Mapping[str, float | None]) -> dict[str, str]:
         """Return "low", "normal", "high" or "absent" for each reading."""
@@ -64,8 +65,3 @@ class Normal:
 def normal_of(setup: Setup, seeds: tuple[int, ...] = SEEDS) -> Normal:
     """Return what is normal for a healthy setup."""
     return Normal(read(setup, seed) for seed in seeds)
-
-
-def with_changes(setup: Setup, changes: Mapping[str, object]) -> Setup:
-    """Return the setup with these settings; raises TypeError for a setting that there is none of, ValueError as Setup."""
-    return replace(setup, **changes)

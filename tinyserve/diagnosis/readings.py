@@ -47,9 +47,9 @@ READINGS: dict[str, Reading] = {r.name: r for r in (
     Reading("gain of doubling", "rate(vllm:generation_tokens_total), over that at half the load", "x", "low", 0.0, 1.3),
     Reading("nvidia-smi", "GPU-Util: share of time in which a kernel runs", "%", "low", 0.0, 0.2),
     Reading("gaps", "profiler: share of the steps' time in which no kernel runs", "%", "high", 0.05),
-    Reading("MBU", "vllm:estimated_read_bytes_per_gpu_total of decode steps, over time and bandwidth", "%", "low", 0.05),
+    Reading("MBU", "DCGM DRAM_ACTIVE, or vllm:estimated_read_bytes_per_gpu_total over time and bandwidth, in steps that only decode", "%", "low", 0.05),
     Reading(
-        "roofline", "of each step the larger of vllm:estimated_flops_per_gpu_total and vllm:estimated_read_bytes_per_gpu_total, each over its peak",
+        "roofline", "DCGM PIPE_TENSOR_ACTIVE and DRAM_ACTIVE, or vllm:estimated_flops_per_gpu_total and …read_bytes…: the larger share of its peak, step by step",
         "%", "low", 0.05,
     ),
     Reading("prefix hits", "vllm:prefix_cache_hits_total / vllm:prefix_cache_queries_total", "%", "low", 0.2),

@@ -151,7 +151,8 @@ def serve(setup: Setup, seed: int = 0, alpha: float | None = None) -> Run:
     requests = simulate(arrivals, replicas, route, on_token)
     window = max(r.arrival for r in requests) or max(r.finished for r in requests)
     steps = sorted((s for r in replicas for s in r.steps if s.begin <= window), key=lambda s: s.begin)
-    return Run(setup, [r for r in requests if r not in set(refusing.refused)], refusing.refused, replicas, front.delays, window, steps)
+    refused = set(refusing.refused)
+    return Run(setup, [r for r in requests if r not in refused], refusing.refused, replicas, front.delays, window, steps)
 
 
 def _work(setup: Setup, seed: int, front: FrontEnd, drawn: Iterator[Request]) -> tuple[list[tuple[float, Request]], Any]:
