@@ -1,0 +1,138 @@
+"""Every metric that the book names is on /metrics of the run that should show it, and does there what the book says."""
+
+import random
+import re
+import urllib.error
+import urllib.request
+from collections import Counter
+
+import pytest
+
+from benchmarks.vllm_client import Call, run
+from benchmarks.vllm_predict import made_up
+from benchmarks.vllm_server import NAME
+from course import vllm
+
+STAYS_AT_ZERO_HERE = {
+    "vllm:external_prefix_cache_queries_total": "no KV connector runs on this CPU",
+    "vllm:external_prefix_cache_hits_total": "no KV connector runs on this CPU",
+    "vllm:corrupted_requests_total": "the course model makes no NaN",
+    "vllm:kv_block_reuse_gap_seconds": "needs a block that is used twice before it is evicted",
+}
+"""Metrics whose names are on /metrics and whose values nothing here moves."""
+
+
+def families(text: str) -> dict[str, str]:
+    """Name on a `# TYPE` line -> kind."""
+    return dict(re.findall(r"^# TYPE (vllm:\S+) (counter|gauge|histogram)$", text, re.M))
+
+
+def labels_of(text: str, name: str) -> set[str]:
+    return {label for found in re.findall(rf"^{name}(?:_count|_bucket)?\{{([^}}]*)\}}", text, re.M) for label in re.findall(r"(\w+)=\"", found)}
+
+
+def value(metrics: dict[str, float], metric: vllm.Metric) -> float:
+    return metrics.get(f"{metric.name}_count" if metric.kind == "histogram" else metric.name, 0.0)
+
+
+@pytest.fixture(scope="module")
+def worked(plain):
+    """The plain server after some work: 8 requests, then the same again."""
+    rng = random.Random(0)
+    calls = [Call(made_up(rng, 300), 12) for _ in range(8)]
+    for answers in (run(plain.url, NAME, calls), run(plain.url, NAME, calls)):
+        assert not [a.error for a in answers if a.error]
+    return plain.read("/metrics"), plain.metrics()
+
+
+@pytest.fixture(scope="module")
+def pressed(tight):
+    """The tight server after 40 requests at once, a third of them to the adapter: answers, text of /metrics, values."""
+    rng = random.Random(1)
+    calls = [Call(made_up(rng, 60), 120) for _ in range(26)]
+    answers = run(tight.url, NAME, calls) + run(tight.url, "noisy", calls[:8])
+    return calls, answers, tight.read("/metrics"), tight.metrics()
+
+
+@pytest.mark.parametrize("name", [name for name, metric in vllm.METRICS.items() if not metric.needs])
+def test_what_needs_no_flag_is_there_and_moves(worked, name):
+    text, metrics = worked
+    metric = vllm.METRICS[name]
+    assert families(text)[name] == metric.kind
+    assert set(metric.labels) <= labels_of(text, name)
+    if metric.kind == "histogram":
+        assert value(metrics, metric) > 0
+    if name in ("vllm:prompt_tokens_total", "vllm:prompt_tokens_cached_total", "vllm:generation_tokens_total", "vllm:prefix_cache_hits_total"):
+        assert metrics[name] > 0
+
+
+def test_what_is_gone_is_not_there(worked):
+    names = set(families(worked[0])) | set(worked[1])
+    assert len(vllm.GONE_METRICS) >= 5
+    assert not names & set(vllm.GONE_METRICS)
+
+
+@pytest.mark.parametrize("name", [name for name, metric in vllm.METRICS.items() if metric.needs])
+def test_what_needs_a_flag_is_absent_or_zero_without(worked, name):
+    assert value(worked[1], vllm.METRICS[name]) == 0
+
+
+@pytest.mark.parametrize("name", [n for n, m in vllm.METRICS.items() if m.needs and m.needs not in ("--speculative-config", "--kv-transfer-config")])
+def test_what_needs_a_flag_is_there_with_it(pressed, name):
+    _, _, text, metrics = pressed
+    metric = vllm.METRICS[name]
+    assert families(text)[name] == metric.kind and set(metric.labels) <= labels_of(text, name)
+    if name not in STAYS_AT_ZERO_HERE:
+        assert value(metrics, metric) > 0
+
+
+def test_requests_above_the_queue_limit_are_refused_and_counted(pressed):
+    _, answers, _, metrics = pressed
+    refused = Counter(a.error for a in answers)["503"]
+    assert refused > 0 and set(a.error for a in answers) == {"", "503"}
+    assert metrics["vllm:admission_rejections_total"] == refused
+
+
+def test_preemptions_are_counted_and_no_request_is_lost(pressed):
+    _, answers, _, metrics = pressed
+    assert metrics["vllm:num_preemptions_total"] > 0
+    assert metrics["vllm:request_num_preemptions_sum"] == metrics["vllm:num_preemptions_total"]
+    assert all(len(a.tokens) == 120 for a in answers if not a.error)
+
+
+def test_a_step_holds_no_more_tokens_than_the_limit(pressed):
+    buckets = re.findall(r'^vllm:iteration_tokens_total_bucket\{.*le="(\S+?)".*\} (\S+)$', pressed[2], re.M)
+    counts = {float(le): float(count) for le, count in buckets}
+    assert counts[256.0] == counts[float("inf")]  # --max-num-batched-tokens 256
+
+
+def test_drafts_are_counted_with_speculation(guarded):
+    prompt = made_up(random.Random(2), 12) * 6  # what repeats can be looked up
+    request = urllib.request.Request(
+        f"{guarded.url}/v1/completions", f'{{"model": "{NAME}", "prompt": {prompt}, "max_tokens": 96, "temperature": 0, "ignore_eos": true}}'.encode(),
+        {"Content-Type": "application/json", "Authorization": "Bearer a key"},
+    )
+    urllib.request.urlopen(request, timeout=120).read()
+    text, metrics = guarded.read("/metrics"), guarded.metrics()
+    for name, metric in vllm.METRICS.items():
+        if metric.needs == "--speculative-config":
+            assert families(text)[name] == "counter" and set(metric.labels) <= labels_of(text, name)
+    drafted, accepted = metrics["vllm:spec_decode_num_draft_tokens_total"], metrics["vllm:spec_decode_num_accepted_tokens_total"]
+    assert drafted >= metrics["vllm:spec_decode_num_drafts_total"] > 0 and drafted >= accepted > 0
+    assert metrics["vllm:spec_decode_num_accepted_tokens_per_pos_total"] == accepted
+
+
+@pytest.mark.parametrize("path,open_to_all", [("/v1/models", False), ("/metrics", True), ("/health", True)])
+def test_the_key_guards_v1_alone(guarded, path, open_to_all):
+    try:
+        status = urllib.request.urlopen(guarded.url + path, timeout=30).status
+    except urllib.error.HTTPError as error:
+        status = error.code
+    assert status == (200 if open_to_all else 401)
+
+
+def test_invocations_answers_without_the_key(guarded):
+    request = urllib.request.Request(
+        f"{guarded.url}/invocations", f'{{"model": "{NAME}", "prompt": [1, 2, 3], "max_tokens": 2}}'.encode(), {"Content-Type": "application/json"}
+    )
+    assert b"choices" in urllib.request.urlopen(request, timeout=60).read()
