@@ -55,13 +55,16 @@ class Plan:
 
 
 def model_cases(model: str, short: str, requests: int, running: int, alone: int, prompt: int, output: int) -> tuple[Case, ...]:
-    """Return the four cases of a model: one at a time, equal lengths, mixed lengths, mixed lengths that arrive over time."""
-    mixed = f"{short} mixed"
+    """Return the four cases of a model: one at a time, equal lengths, mixed lengths, mixed lengths that arrive over time.
+
+    The prompts of a full batch fit into the budget of one step, as they do in a static batch.
+    """
+    mixed, budget = f"{short} mixed", max(256, running * prompt)
     return (
         Case(f"{short} batch 1", model, (ALONE, BARE, ENGINE, VLLM), alone, 1, prompt, output),
-        Case(f"{short} equal", model, (STATIC, BARE, ENGINE, VLLM), requests, running, prompt, output),
-        Case(mixed, model, (STATIC, ENGINE, VLLM), requests, running, prompt, output, mixed=True),
-        Case(f"{short} poisson", model, (STATIC, ENGINE, VLLM), requests, running, prompt, output, mixed=True, load=0.7, after=mixed),
+        Case(f"{short} equal", model, (STATIC, BARE, ENGINE, VLLM), requests, running, prompt, output, budget=budget),
+        Case(mixed, model, (STATIC, ENGINE, VLLM), requests, running, prompt, output, mixed=True, budget=budget),
+        Case(f"{short} poisson", model, (STATIC, ENGINE, VLLM), requests, running, prompt, output, mixed=True, load=0.7, after=mixed, budget=budget),
     )
 
 

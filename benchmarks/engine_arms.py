@@ -97,9 +97,9 @@ def bare_loop(decoder: Decoder, workload: Workload) -> Served:
 
 
 def new_engine(decoder: Decoder, workload: Workload, prefix_caching: bool = True) -> Engine:
-    """Return an engine at its defaults with an empty pool, large enough that nothing is preempted."""
+    """Return an engine with the workload's budget and an empty pool, large enough that nothing is preempted."""
     blocks = (workload.running + 1) * -(-workload.longest // BLOCK_SIZE)
-    return Engine(decoder, blocks, BLOCK_SIZE, max_num_seqs=workload.running, prefix_caching=prefix_caching)
+    return Engine(decoder, blocks, BLOCK_SIZE, workload.running, workload.budget, prefix_caching)
 
 
 def tiny_engine(decoder: Decoder, workload: Workload, prefix_caching: bool = True) -> Served:

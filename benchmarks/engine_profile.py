@@ -27,7 +27,7 @@ PARTS = {
     "attention": ("tinyserve.kv_cache:PagedBatch.attend",),
     "gather and write K, V": ("torch:Tensor.index_select", "torch:Tensor.index_copy_"),
     "norms, RoPE, activation": (
-        "torch.nn.functional:rms_norm", "torch.nn.functional:silu", "tinyserve.model:apply_rope", "tinyserve.model:rope_table",
+        "torch.nn.functional:rms_norm", "torch.nn.functional:silu", "tinyserve.model:apply_rope", "tinyserve.packed:apply_rope", "tinyserve.model:rope_table",
     ),
     "block tables": ("tinyserve.kv_cache:PagedCache.batch",),
     "sampling": ("tinyserve.engine:Engine._choose",),

@@ -40,6 +40,7 @@ class Case:
     prompt and output are means, in tokens; shared is a prefix that all prompts begin
     with, beside prompt. running: how many are served at once. load: Poisson arrivals
     at this share of what the engine served in case ``after``; None: all at once.
+    budget: the engine's max_num_batched_tokens.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Case:
     shared: int = 0
     load: float | None = None
     after: str = ""
+    budget: int = 256
 
     def __post_init__(self) -> None:
         if BARE in self.arms and (self.mixed or self.requests % self.running):
@@ -70,6 +72,7 @@ class Workload:
     running: int
     label: str
     arrivals: list[float] | None = None
+    budget: int = 256
 
     @property
     def longest(self) -> int:
@@ -114,7 +117,7 @@ def draw(case: Case, number: int, rate: float | None = None) -> Workload:
     shared = ids(case.shared)
     prompts = [shared + ids(n) for n in prompt_lengths]
     arrivals = None if rate is None else poisson(rate, case.requests, seed=luck.randrange(2**32))
-    return Workload(prompts, max_tokens, case.running, f"{case.name} {number}", arrivals)
+    return Workload(prompts, max_tokens, case.running, f"{case.name} {number}", arrivals, case.budget)
 
 
 def folder_of(name: str, root: Path) -> Path:

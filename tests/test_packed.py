@@ -36,12 +36,30 @@ def test_every_matrix_is_packed_and_the_original_stays(tmp_path):
     before = {name: parameter.clone() for name, parameter in model.state_dict().items()}
     fast = packed(model)
     assert not any(isinstance(m, torch.nn.Linear) for m in fast.modules())
-    assert sum(isinstance(m, PackedLinear) for m in fast.modules()) == 7 * TINY.n_layers + 1
+    assert sum(isinstance(m, PackedLinear) for m in fast.modules()) == 4 * TINY.n_layers + 1
     assert fast.embedding.weight is model.embedding.weight
     assert model.head is None and sum(isinstance(m, torch.nn.Linear) for m in model.modules()) == 7 * TINY.n_layers
     assert all(torch.equal(before[name], parameter) for name, parameter in model.state_dict().items())
     fast(torch.tensor([[1]]))
     assert (fast.tokens, model.tokens) == (1, 0)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("shape", [(5, 9), (9, 5), (6, 6)])
+def test_every_number_of_rows_is_multiplied(rows, bias, shape):
+    weight, b = torch.randn(shape), torch.randn(shape[0]) if bias else None
+    x = torch.randn(1, rows, shape[1])
+    assert torch.allclose(PackedLinear(weight, b)(x), torch.nn.functional.linear(x, weight, b), atol=1e-5)
+
+
+def test_one_row_is_multiplied_by_the_wide_layout_and_more_rows_by_blocks():
+    layer = PackedLinear(torch.randn(8, 4))
+    assert layer.row.shape == (4, 8) and layer.row.is_contiguous()
+    narrow = PackedLinear(torch.randn(4, 8))
+    assert narrow.row.t().is_contiguous()
+    layer.row.zero_()
+    assert not layer(torch.ones(1, 1, 4)).any() and layer(torch.ones(1, 2, 4)).any()
 
 
 def test_the_engine_gives_the_same_tokens():

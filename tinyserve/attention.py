@@ -95,11 +95,13 @@ def paged_attention(q: Tensor, k: Tensor, v: Tensor, block_table: Tensor, unseen
     """
     r, heads, n, d_h = q.shape
     kv_heads, t = k.shape[0], unseen.shape[2]
-    k, v = (x.index_select(1, block_table.flatten()).view(kv_heads, r, t, d_h) for x in (k, v))
-    rows = q.reshape(r, kv_heads, -1, d_h).transpose(0, 1)  # [K, r, H/K * n, d_h]
-    scores = rows @ k.transpose(-2, -1) / math.sqrt(d_h)
-    scores = (scores.view(kv_heads, r, -1, n, t) + unseen[:, None]).view(scores.shape)
-    return (scores.softmax(dim=-1) @ v).transpose(0, 1).reshape(r, heads, n, d_h)
+    blocks = block_table.flatten()
+    k, v = (x.index_select(1, blocks).view(kv_heads * r, t, d_h) for x in (k, v))
+    rows = q.unflatten(1, (kv_heads, -1)).transpose(0, 1).reshape(kv_heads * r, -1, d_h)  # H/K * n rows each
+    unseen = unseen.repeat(kv_heads, 1 if n == 1 else heads // kv_heads, 1)
+    scores = torch.baddbmm(unseen, rows, k.transpose(1, 2), alpha=1 / math.sqrt(d_h))  # product, scale and mask in one pass
+    found = (scores.softmax(dim=-1) @ v).view(kv_heads, r, -1, n, d_h)
+    return found.permute(1, 3, 0, 2, 4).reshape(r, n, heads, d_h).transpose(1, 2)  # heads side by side in memory, as the next product wants them
 
 
 @dataclass

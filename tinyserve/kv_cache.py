@@ -193,9 +193,9 @@ class PagedBatch:
         self.cache, device, size = cache, cache.k.device, cache.block_size
         ends = [start + n for start, n in zip(starts, counts, strict=True)]
         spans = list(zip(block_tables, starts, ends, strict=True))
-        self.positions = torch.tensor([p for _, start, end in spans for p in range(start, end)], device=device)
+        positions = [p for _, start, end in spans for p in range(start, end)]
         slots = [table[p // size] * size + p % size for table, start, end in spans for p in range(start, end)]
-        self.slots = torch.tensor(slots, device=device)
+        self.positions, self.slots = torch.tensor([positions, slots], device=device)
         self.last = torch.tensor([total - 1 for total in itertools.accumulate(counts)], device=device)
         self.groups = []  # (first token, requests, tokens each, block table, unseen)
         first = row = 0
@@ -214,7 +214,7 @@ class PagedBatch:
         size, device, dtype = self.cache.block_size, self.cache.k.device, self.cache.k.dtype
         m = -(-max(ends) // size)
         table = torch.tensor([[*table[:m], *table[-1:] * (m - len(table))] for table in tables], device=device)  # filled up with its own
-        reach = torch.tensor(ends, device=device)[:, None] - torch.arange(n - 1, -1, -1, device=device)  # keys in reach of each query
+        reach = torch.tensor([range(end - n + 1, end + 1) for end in ends], device=device)  # keys that each query may see
         beyond = torch.arange(m * size, device=device) >= reach[..., None]
         return table, torch.zeros(beyond.shape, dtype=dtype, device=device).masked_fill_(beyond, -torch.inf)
 

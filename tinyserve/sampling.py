@@ -294,10 +294,15 @@ def sample(
         groups.setdefault(sampler.steps, []).append(row)
     x = torch.empty_like(_wide(logits))
     for params, rows in groups.items():
+        alike = len(rows) == len(logits)  # all rows: none need be picked out and copied
         penalized = params.repetition_penalty != 1 and seen is not None
         seen_rows = torch.stack([seen_mask(seen[row], logits[row]) for row in rows]) if penalized else None
         allowed_rows = allowed[rows] if allowed is not None and allowed.dim() == 2 else allowed
-        x[rows] = filtered_logits(logits[rows], params, seen_rows, allowed_rows, order, rows)
+        found = filtered_logits(logits if alike else logits[rows], params, seen_rows, allowed_rows, order, rows)
+        if alike:
+            x = found
+        else:
+            x[rows] = found
     tokens = x.argmax(dim=-1)
     drawn = [row for row, sampler in enumerate(samplers) if sampler.params.temperature > 0]
     if drawn:
