@@ -25,7 +25,7 @@ test: .venv/.all ## check everything: lint, unit tests, notebooks, website, its 
 	@echo "== notebooks" && $(call counted,notebooks,$(PY) -m course.nbcheck)
 	$(build)
 	@echo "== HTML checks" && $(call pytest,HTML checks,tests/site)
-	@echo "== browser tests" && $(call pytest,browser tests,tests/browser)
+	@echo "== browser tests" && $(call pytest,browser tests,-n 2 --dist worksteal tests/browser)
 	@cd _build/counts && for part in "unit tests" notebooks "HTML checks" "browser tests"; do echo "$$part: $$(tail -n 1 "$$part")"; done
 
 lab: .venv/.all ## open Jupyter on the chapters and labs
