@@ -7,6 +7,7 @@ counts as found when its text stands in a retrieved passage, which a program can
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -86,6 +87,7 @@ class BM25:
     def __init__(self, passages: Sequence[Passage]) -> None:
         import bm25s
 
+        logging.getLogger("bm25s").setLevel(logging.WARNING)  # it tells of every index otherwise
         self._tokenize = lambda texts: bm25s.tokenize(texts, stopwords="en", show_progress=False)
         self._index, self.size = bm25s.BM25(), len(passages)
         self._index.index(self._tokenize([p.shown for p in passages]), show_progress=False)
