@@ -104,7 +104,7 @@ def test_an_excuse_needs_a_reason_and_a_use(tmp_path: Path, excused) -> None:
     excused('01_demo: [{cell: c9, number: "7.3", reason: "worked in the sentence"}]')
     assert faults(tmp_path) == []
     excused('01_demo: [{cell: c9, number: "7.3", reason: "worked in the sentence"}, {cell: c9, number: "8.1", reason: "worked in the sentence"}]')
-    assert len(faults(tmp_path)) == 1 and "excuses 8.1 in cell c9, which needs no excuse" in faults(tmp_path)[0]
+    assert len(faults(tmp_path)) == 1 and "excuses 8.1 in cell c9, which does not state it" in faults(tmp_path)[0]
     excused('01_demo: [{cell: c9, number: "7.3", reason: "so"}]')
     with pytest.raises(ValueError, match="reason of 10 characters"):
         faults(tmp_path)

@@ -8,7 +8,7 @@ and the numbers of chapters, figures, tables and years are none. A fact is *supp
 - the paragraph, or the one beside a table, has a link to a source on the web;
 - the paragraph names another chapter, or the title of another section, and the cells there print the number;
 - it stands in quotation marks, or in a sentence that says what the course's documents say: then it is the claim under test, not one of the book's;
-- `numbers.yml` beside this file excuses it and says why. An excuse that excuses nothing is a fault too.
+- `numbers.yml` beside this file excuses it and says why. An excuse for a number that the cell does not state is a fault too.
 
 What it cannot see: a wrong number that some other cell of the section prints by chance, and numbers written as words.
 """
@@ -219,13 +219,10 @@ def excuses(file: Path) -> dict[str, list[dict[str, str]]]:
 def number(page: Page) -> Iterator[Fault]:
     """A number in prose that states a fact stands beside the cell that prints it, or carries a citation, or is excused in numbers.yml with a reason."""
     listed = excuses(EXCUSES).get(page.path.stem, []) if notebooks.kind(page.path) == "chapter" else []
-    used = set()
+    excused = {(entry["cell"], str(entry["number"])) for entry in listed}
     for position, found in unsupported(page):
-        key = (page.notebook.cells[position - 1].id, found.text)
-        if any((entry["cell"], str(entry["number"])) == key for entry in listed):
-            used.add(key)
-        else:
+        if (page.notebook.cells[position - 1].id, found.text) not in excused:
             yield position, f"states {found.text}{found.unit and ' ' + found.unit}: no cell of the section prints it and no source is linked; print it, cite it, or excuse it in {EXCUSES.name}"
-    for entry in listed:
-        if (entry["cell"], str(entry["number"])) not in used:
-            yield 0, f"{EXCUSES.name} excuses {entry['number']} in cell {entry['cell']}, which needs no excuse; delete it"
+    stated = {(cell.id, n.text) for _, cell in page.markdown for _, paragraph, _ in paragraphs(cell.source) for n in numbers(paragraph)}
+    for cell, text in sorted(excused - stated):
+        yield 0, f"{EXCUSES.name} excuses {text} in cell {cell}, which does not state it; delete the line"
