@@ -1,6 +1,6 @@
 """Lab 15 against real servers: the solution starts `vllm serve`, then `transformers serve`, measures it and stops it.
 
-The commands come from the variables VLLM_COMMAND and TRANSFORMERS_COMMAND, else from .venv-engines and .venv; without one the test is skipped.
+Both commands come from the environment of `make test-engines`.
 What is asserted holds on a slow machine too: counts, identities and orders, never a speed.
 """
 
@@ -10,8 +10,6 @@ import json
 import math
 import os
 import shlex
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -25,17 +23,9 @@ TOKENS = 16  # that each request of the load asks for, and gets: the lab's check
 SECONDS = 1800  # that a cell may take, the start of the server included
 
 
-def command(variable: str, name: str) -> str:
-    """`vllm serve` or `transformers serve`, wherever it is installed; skips the test where it is not."""
-    places = [notebooks.ROOT / folder / "bin" / name for folder in (".venv-engines", ".venv")]
-    found = os.environ.get(variable) or next((str(place) for place in places if place.exists()), "")
-    if not found:
-        pytest.skip(f"no {name}: set {variable}, or run `make test-engines`")
-    if name == "transformers":
-        interpreter = Path(shutil.which(shlex.split(found)[0]) or found).with_name("python")
-        if interpreter.exists() and subprocess.run([interpreter, "-c", "import fastapi, uvicorn, openai"], capture_output=True).returncode:
-            pytest.skip('no server in transformers: pip install "transformers[serving]"')
-    return f"{found} serve"
+def command(python: str, name: str) -> str:
+    """`vllm serve` or `transformers serve` of the environment that has this Python. vLLM brings all that the second needs as well."""
+    return f"{shlex.quote(str(Path(python).with_name(name)))} serve"
 
 
 def measured(serve: str, rate: float, place: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, float | None], str]:
@@ -85,15 +75,15 @@ def sane(report: dict[str, float | None]) -> None:
     assert report["late"] >= 0 and report["ratio"] > 0
 
 
-def test_vllm_serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    report, printed = measured(command("VLLM_COMMAND", "vllm"), 4.0, tmp_path, monkeypatch)
+def test_vllm_serve(python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report, printed = measured(command(python, "vllm"), 4.0, tmp_path, monkeypatch)
     sane(report)
     assert report["miscounted"] == 0, "vLLM's counter of generated tokens and the client's count differ"
     assert "✓ 10 of 10" in printed
 
 
-def test_transformers_serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    report, printed = measured(command("TRANSFORMERS_COMMAND", "transformers"), 1.0, tmp_path, monkeypatch)
+def test_transformers_serve(python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report, printed = measured(command(python, "transformers"), 1.0, tmp_path, monkeypatch)
     sane(report)
     assert report["miscounted"] is None, "transformers serve has counters now: read them"
     assert "✓ 10 of 10" in printed
