@@ -77,18 +77,22 @@ def test_a_wrong_signature_is_noticed(row):
     assert faults(row, [replace(row, signature=neighbour.signature) if other is row else other for other in ROWS])
 
 
-@pytest.mark.parametrize(("number", "name", "number_that_matches"), [
-    (1, "rejections", 17), (1, "seats", 6), (2, "prompt p99", 10), (4, "step tokens p99", 7), (6, "waiting", None), (7, "gaps", 10), (10, "gaps", 7),
-    (11, "nvidia-smi", 7), (12, "prompt p99", None), (9, "gain of doubling", 17),
+@pytest.mark.parametrize(("number", "name", "without"), [
+    (1, "seats", 6), (1, "preemptions", 5), (5, "preemptions", 8), (6, "seats", 17), (7, "gaps", 10), (8, "s per sequence", 1), (8, "KV usage", 10),
+    (9, "gain of doubling", 15), (9, "running", 11), (9, "waiting", 1), (10, "gaps", 7),
 ])
-def test_what_the_conditions_of_a_signature_are_for(number, name, number_that_matches):
-    """Without one of them the signature has the symptoms of another row, or its own row no longer shows what it says."""
+def test_which_row_a_condition_keeps_out(number, name, without):
     row = BY_NUMBER[number]
     wider = replace(row, signature={key: value for key, value in row.signature.items() if key != name})
-    matched = [other.number for other in ROWS if wider.matches(reading(other.broken()), normal_of(other.healthy()))]
-    assert row.number in matched
-    if number_that_matches is not None:
-        assert number_that_matches in matched
+    assert [other.number for other in ROWS if wider.matches(reading(other.broken()), normal_of(other.healthy())) and other is not row].count(without) == 1
+
+
+def test_long_prompts_alone_are_no_low_hit_rate():
+    long = reading(Setup(long_prompt=(10000, 14000), long_share=0.3, rate=0.5, requests=40))
+    normal = normal_of(Setup())
+    assert normal.states(long)["prefix hits"] == "low"
+    assert not BY_NUMBER[12].matches(long, normal)
+    assert diagnose(long, normal) is None or diagnose(long, normal).number != 12
 
 
 def test_the_symptoms_are_what_their_names_say():
