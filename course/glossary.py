@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ class Entry:
     def anchor(self) -> str:
         return "term-" + re.sub(r"[^a-z0-9]+", "-", self.term.lower()).strip("-")
 
-    @property
+    @cached_property
     def pattern(self) -> re.Pattern[str]:
         """The term or an alias as a word of its own; abbreviations in their own case, other words in any; a space may be a hyphen or a line break, and a plural s is allowed."""
         spelled = []
@@ -43,6 +43,16 @@ class Entry:
             letters = r"[\s\-]".join(re.escape(part).replace("'", "['’]") for part in word.split())
             spelled.append(letters + "s?" if any(c.isupper() for c in word[1:]) else f"(?i:{letters})s?")
         return re.compile(rf"(?<![\w\-])(?:{'|'.join(sorted(spelled, key=len, reverse=True))})(?![\w\-])")
+
+    @cached_property
+    def stems(self) -> tuple[str, ...]:
+        """The beginnings of its names in small letters: a text without any of them need not be searched."""
+        return tuple(re.split(r"[\s'\-]", word)[0].lower() for word in (self.term, *self.aliases))
+
+    def first_in(self, text: str, start: int = 0) -> re.Match[str] | None:
+        """Where the term is used first in the text, from `start` on."""
+        lowered = text.lower()
+        return self.pattern.search(text, start) if any(stem in lowered for stem in self.stems) else None
 
 
 def parse(markdown: str) -> list[Entry]:
@@ -88,12 +98,12 @@ def _texts(document: nodes.Node) -> Iterator[nodes.Text]:
 
 def link(document: nodes.document, listed: tuple[Entry, ...], page_uri: str) -> list[str]:
     """Link the first use of each term in the document's running text; of two terms that overlap, the longer one. Returns the terms linked, in order."""
-    missing = {entry: entry.pattern for entry in listed}
+    missing = list(listed)
     linked = []
     for text in list(_texts(document)):
         words, start, parts = text.astext(), 0, []
         while True:
-            found = [(match.start(), -len(match[0]), entry.term, match, entry) for entry, pattern in missing.items() if (match := pattern.search(words, start))]
+            found = [(match.start(), -len(match[0]), entry.term, match, entry) for entry in missing if (match := entry.first_in(words, start))]
             if not found:
                 break
             _, _, _, match, entry = min(found)
@@ -101,7 +111,7 @@ def link(document: nodes.document, listed: tuple[Entry, ...], page_uri: str) -> 
             title = f"{entry.chinese}: {entry.text}"
             parts.append(nodes.reference("", match[0], internal=True, refuri=f"{page_uri}#{entry.anchor}", classes=["term"], reftitle=title))
             start = match.end()
-            del missing[entry]
+            missing.remove(entry)
             linked.append(entry.term)
         if parts:
             text.parent.replace(text, parts + ([nodes.Text(words[start:])] if start < len(words) else []))

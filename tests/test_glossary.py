@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LISTED = tuple(
     glossary.parse(
         "# Glossary\n\n- **batch** (批): some. [5]\n- **KV cache** (KV 缓存): kept. [6]\n- **Little's law** (利特尔法则): L. [8]\n"
-        "- **MoE**, mixture of experts (混合专家): many. [14]\n- **static batch** (静态批): fixed.\n"
+        "- **MoE**, mixture of experts (混合专家): many. [14]\n- **static batch** (静态批): fixed.\n- **batch job** (批任务): offline.\n"
     )
 )
 
@@ -47,6 +47,7 @@ def test_the_first_use_is_linked_and_no_other() -> None:
         ("two MoEs", "two [MoEs]"),
         ("moe, kv cache and batched", "moe, kv cache and batched"),
         ("a static batch", "a [static batch]"),
+        ("a batch job", "a [batch job]"),
         ("a batch-invariant kernel", "a batch-invariant kernel"),
         ("Little’s\nlaw", "[Little’s\nlaw]"),
     ],
