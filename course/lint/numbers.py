@@ -34,7 +34,11 @@ FROM = 1_000  # a whole number without a unit is a fact from here on
 
 _UNIT = r"(?:[kKMGTPµmnu]?i?B(?:/s|ps)?|[kMGTP]?FLOPs?(?:/[sB])?|[kMGT]?bit/s|GHz|MHz|[mµun]?s|min|h|%|K|k|M|G|T|tok/s|W|kWh|USD|nats|bits|times|×|x|-fold)"
 _NUMBER = re.compile(rf"(?<![\w.,/^_{{-])(?P<value>\d[\d,]*(?:\.\d+)?)(?:e(?P<power>[+-]?\d+))?(?P<gap>[  ]?)(?P<unit>{_UNIT})?(?![\w{{^])(?!\.\d)")
-_LABEL = re.compile(r"(?:chapters?|labs?|tables?|figures?|figs?\.|sections?|§|appendix|equation|eq\.|theorem|proposition|questions?|versions?|vllm|pytorch|transformers|llama|pcie|cuda|python|issue|request|CACM)\s*(?:[A-Z]\.)?(?:\d+(?:,? (?:and|or|to) |, ))*$", re.IGNORECASE)
+_LABELS = (
+    r"chapters?|labs?|tables?|figures?|figs?\.|sections?|§|appendix|equation|eq\.|theorem|proposition|questions?|issue|request|CACM|"
+    r"versions?|vllm|pytorch|transformers|llama|pcie|cuda|python"
+)
+_LABEL = re.compile(rf"(?:{_LABELS})\s*(?:[A-Z]\.)?(?:\d+(?:,? (?:and|or|to) |, ))*$", re.IGNORECASE)
 _CHAPTERS = re.compile(r"chapters?\s+((?:\d+(?:, | and | or )?)+)", re.IGNORECASE)
 _QUOTED = re.compile(r"[\"“][^\"“”]{1,200}[\"”]")
 _DOCUMENTS = re.compile(r"\bdocuments?\b(?:['’]s?)?", re.IGNORECASE)
@@ -222,7 +226,8 @@ def number(page: Page) -> Iterator[Fault]:
     excused = {(entry["cell"], str(entry["number"])) for entry in listed}
     for position, found in unsupported(page):
         if (page.notebook.cells[position - 1].id, found.text) not in excused:
-            yield position, f"states {found.text}{found.unit and ' ' + found.unit}: no cell of the section prints it and no source is linked; print it, cite it, or excuse it in {EXCUSES.name}"
+            said = f"{found.text} {found.unit}".strip()
+            yield position, f"states {said}: no cell of the section prints it and no source is linked; print it, cite it, or excuse it in {EXCUSES.name}"
     stated = {(cell.id, n.text) for _, cell in page.markdown for _, paragraph, _ in paragraphs(cell.source) for n in numbers(paragraph)}
     for cell, text in sorted(excused - stated):
         yield 0, f"{EXCUSES.name} excuses {text} in cell {cell}, which does not state it; delete the line"
