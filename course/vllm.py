@@ -100,7 +100,7 @@ FLAGS = _table(
     Flag("--gpu-memory-utilization", "0.92", "the share of the card for weights, activations, graphs and KV; the KV pool takes what is left", "lower where other processes use the card, or memory outside vLLM's account grows"),
     Flag("--kv-cache-memory-bytes", "unset", "sets the KV pool in bytes and overrides the share", "when the pool must be the same on every start"),
     Flag("--kv-cache-dtype", "auto: as the model", "fp8 halves KV bytes, and so doubles tokens in the pool", "when the pool limits the batch and an evaluation at your lengths allows it"),
-    Flag("--block-size", "16", "tokens in a KV block", "rarely: some kernels want another"),
+    Flag("--block-size", "16; on a CPU 128", "tokens in a KV block", "rarely: some kernels want another"),
     Flag("--num-gpu-blocks-override", "unset", "forces the number of blocks", "in experiments, to provoke preemption"),
     Flag("--kv-offloading-size", "unset: off", "GiB of host memory that keeps evicted KV blocks", "when prefixes are reused after eviction, and the link is faster than prefill"),
     Flag("--cpu-offload-gb", "0", "keeps that much of the weights in host memory", "to start at all: each step then crosses the link"),
