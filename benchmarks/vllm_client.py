@@ -77,7 +77,10 @@ def ask(url: str, model: str, call: Call, begin: float) -> Answer:
             answer.error = str(response.status)
         for line in response if not answer.error else ():
             if line.startswith(b"data: {"):
-                got = json.loads(line[6:])["choices"]
+                message = json.loads(line[6:])
+                if "error" in message:  # after the stream has begun there is no status any more
+                    answer.error = str(message["error"].get("code", "error"))
+                got = message.get("choices")
                 if got and got[0]["token_ids"]:
                     answer.times.append(time.perf_counter() - due)
                     answer.counts.append(len(got[0]["token_ids"]))

@@ -42,6 +42,9 @@ class Handler(BaseHTTPRequestHandler):
         for part in [tokens[:1], tokens[1:3], *([t] for t in tokens[3:]), []]:
             time.sleep(0.01)
             self.wfile.write(b"data: " + json.dumps({"choices": [{"token_ids": part}]}).encode() + b"\n\n")
+            if asked["prompt"] == [500]:
+                self.wfile.write(b'data: {"error": {"message": "out of luck", "code": 500}}\n\n')
+                break
         with Handler.lock:
             Handler.running -= 1
         self.wfile.write(b"data: [DONE]\n\n")
@@ -65,6 +68,11 @@ def test_the_client_reads_every_token_and_counts_refusals(url):
     assert summary(answers)["failed"] == 1
     with pytest.raises(RuntimeError, match="503"):
         summary(answers[1:2])
+
+
+def test_an_error_in_the_stream_is_an_error(url):
+    (answer,) = run(url, "m", [Call([500], 5)])
+    assert answer.error == "500" and answer.tokens == [1]
 
 
 def test_a_closed_loop_holds_its_concurrency_and_times_begin_when_a_place_is_free(url):
