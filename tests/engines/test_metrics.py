@@ -1,10 +1,12 @@
 """Every metric that the book names is on /metrics of the run that should show it, and does there what the book says."""
 
+import json
 import random
 import re
 import urllib.error
 import urllib.request
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -91,6 +93,26 @@ def test_requests_above_the_queue_limit_are_refused_and_counted(pressed):
     refused = Counter(a.error for a in answers)["503"]
     assert refused > 0 and set(a.error for a in answers) == {"", "503"}
     assert metrics["vllm:admission_rejections_total"] == refused
+
+
+def test_a_refused_request_gets_status_503_and_a_refused_stream_gets_200_with_an_error_in_it(tight):
+    """A gateway that counts statuses does not see a refused stream: the counter does."""
+    rng = random.Random(4)
+
+    def status(number: int) -> tuple[bool, int, bool]:
+        stream = number % 2 == 0
+        body = {"model": NAME, "prompt": made_up(rng, 60), "max_tokens": 100, "ignore_eos": True, "stream": stream}
+        request = urllib.request.Request(f"{tight.url}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=300) as answer:
+                return stream, answer.status, b'"error"' in answer.read()
+        except urllib.error.HTTPError as error:
+            return stream, error.code, True
+
+    with ThreadPoolExecutor(60) as pool:
+        seen = Counter(pool.map(status, range(60)))
+    refused = {(stream, code) for stream, code, error in seen if error}
+    assert refused == {(False, 503), (True, 200)}, seen
 
 
 def test_preemptions_are_counted_and_no_request_is_lost(pressed):
