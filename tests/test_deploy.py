@@ -267,3 +267,12 @@ def test_every_alert_says_what_and_where_to_go_on():
         if "alert" in rule:
             assert set(rule["annotations"]) == {"summary", "row"} and rule["labels"]["severity"] in ("page", "ticket", "note"), name
             assert re.fullmatch(r"\d+m", rule["for"]), name
+
+
+def test_the_readme_counts_right_and_names_the_version():
+    text = (DEPLOY / "README.md").read_text(encoding="utf-8")
+    alerts = sum("alert" in rule for rule in rules().values())
+    assert f"{len(rules()) - alerts} recording rules, {alerts} alerts" in text
+    assert f"vLLM {vllm.VERSION}" in text and f"vLLM {vllm.CPU_VERSION}" in text and f"Kubernetes {KUBERNETES.removesuffix('.0')}" in text
+    for path in re.findall(r"`((?:compose|kubernetes|prometheus/|grafana/)[\w./-]*)`", text):
+        assert (DEPLOY / path).exists(), path
