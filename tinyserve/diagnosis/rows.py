@@ -73,7 +73,7 @@ ROWS: tuple[Row, ...] = (
         {"roofline": "low", "gaps": "high"},
         {"enforce_eager": False}, "the card waits for the host to launch kernels"),
     Row(8, "TPOT grows with load", "s per sequence", {"model": NO_GROUPS},
-        {"s per sequence": "high", "KV usage": "high", "preemptions": "normal"},
+        {"s per sequence": "high", "KV usage": "high", "roofline": "normal", "preemptions": "normal"},
         {"model": WINDOW_MODEL}, "each sequence adds its K and V to the bytes of a step, four times as many without groups"),
     Row(9, "tokens/s flat while load rises", "gain of doubling",
         {"clients": 400, "requests": 600, "ramp": 1.0, "api_server_count": 8, "max_num_seqs": 512, "shared": 4, "prompt": (4, 8), "long_share": 0.0, "output": (50, 90)},

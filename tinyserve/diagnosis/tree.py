@@ -50,7 +50,7 @@ TREE: Question = _chain(
     ("Do most requests wait, though seats are free?", {"waiting": "high", "queue p50": "high"}, 1, ""),
     ("Do only long prompts take long?", {"prefill p99": "high", "prompt p99": "high"}, 2, ""),
     ("Are a few gaps long, and their steps large?", {"ITL p99": "high", "ITL p50": "normal", "step tokens p99": "high"}, 4, "Are later tokens late?"),
-    ("Does each sequence cost more of a step?", {"s per sequence": "high", "KV usage": "high"}, 8, ""),
+    ("Does each sequence cost more of a step?", {"s per sequence": "high", "KV usage": "high", "roofline": "normal"}, 8, ""),
     ("Did the last doubling of the load bring nothing?", {"gain of doubling": "low", "running": "high"}, 9, "Is the throughput poor?"),
     ("Is the card idle, and nobody there?", {"nvidia-smi": "low", "running": "low"}, 11, ""),
 )
