@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,24 +11,48 @@ from playwright.sync_api import Page
 
 from course.practice import drills
 from course.practice.assemble import bare_page
+from course.practice.drill_data import CARDS, MODELS
 from course.practice.drill_twin import KINDS, answer
 from course.quiz.units import value_text
+from tinyserve import costs
 
 MEASURE = (Path(__file__).parent / "pages.js").read_text(encoding="utf-8")
 DRAW = "([kind, seeds]) => seeds.map(seed => document.querySelector('form.drills').drill(seed, kind))"
-# What each kind must be able to name, as the words of its feedback.
-NAMED = {
-    "kv": ("K without V", "query heads", "bits", "GiB, but you wrote GB", "GB, but you wrote GiB"),
-    "weights": ("bits", "GiB, but you wrote GB"),
-    "fits": ("K without V", "query heads", "GiB for GB", "forgot the weights"),
-    "decode": ("K without V", "query heads", "bits for bytes", "weights once per sequence"),
-    "ttft": ("full square", "left attention's scores", "one card"),
-    "crossover": ("full square", "causal half", "with all matrices", "FFN alone"),
-    "experts": ("one token uses", "all choices as different", "counts choices"),
-    "speculation": ("after a rejection", "adds in every pass", "exponent"),
-    "price": ("one card", "one token a step", "price of an hour"),
-}
+_MODELS = {model.name: model for model in MODELS}
+_CARDS = {card.name: card for card in CARDS}
+GIB_IN_GB = costs.GIB / costs.GB
 
+
+def _group(case: dict) -> int:
+    return _MODELS[case["model"]].queries_per_kv_head
+
+
+def _full_square(case: dict, key: float) -> float:
+    flops = costs.forward_flops(_MODELS[case["model"]], case["tokens"], causal=False)
+    return flops / (case["cards"] * _CARDS[case["card"]].peak() * case["mfu"])
+
+
+# What each kind must be able to name, as words of its feedback, and the wrong answer that the words are for (None: not computed here).
+NAMED: dict[str, dict[str, Callable[[dict, float], float] | None]] = {
+    "kv": {
+        "K without V, or one": lambda c, key: key / 2, "query heads. Only": lambda c, key: key * _group(c), "counted bits": lambda c, key: key * 8,
+        "GiB, but you wrote GB": lambda c, key: key / GIB_IN_GB, "GB, but you wrote GiB": lambda c, key: key * GIB_IN_GB,
+    },
+    "weights": {"counted bits": lambda c, key: key * 8, "GiB, but you wrote GB": lambda c, key: key / GIB_IN_GB},
+    "fits": {"K without V": None, "query heads": None, "GiB for GB": None, "forgot the weights": None},
+    "decode": {"K without V": None, "query heads": None, "bits for bytes": lambda c, key: key * 8, "weights once per sequence": None},
+    "ttft": {"full square": _full_square, "left attention's scores": None, "one card": lambda c, key: key * c["cards"]},
+    "crossover": {
+        "counted the full square": lambda c, key: key / 2, "took the causal half": lambda c, key: key * 2,
+        "with all matrices": lambda c, key: costs.attention_crossover(_MODELS[c["model"]], "linear", c["causal"]), "FFN alone": None,
+    },
+    "experts": {"one token uses": None, "all choices as different": None, "counts choices": None},
+    "speculation": {
+        "after a rejection": lambda c, key: 1 + c["alpha"] * c["gamma"], "adds in every pass": lambda c, key: key - 1,
+        "exponent": lambda c, key: costs.speculative_tokens(c["alpha"], c["gamma"] - 1),
+    },
+    "price": {"one card": lambda c, key: key / c["cards"], "one token a step": lambda c, key: key * c["batch"], "price of an hour": lambda c, key: key * 3600},
+}
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
@@ -75,7 +100,10 @@ def test_right_answers_and_every_slip(watch, address: str, kind: str) -> None:
     unseen = set(NAMED[kind])
     for row in page.evaluate(DRAW, [kind, list(range(200))]):
         texts = [text for _, text in row["slips"]]
-        unseen -= {words for words in unseen if any(words in text for text in texts)}
+        for words, wrong in NAMED[kind].items():
+            for value in (value for value, text in row["slips"] if words in text):
+                unseen.discard(words)
+                assert wrong is None or value == pytest.approx(wrong(row["c"], row["key"]), rel=1e-9), (words, row)
         values = [row["key"], *row["grading"]["traps"]]
         graded = page.evaluate("([api, q, typed]) => typed.map(text => window[api].gradeNumber(q, text))",
                                [page.evaluate("Object.keys(window).find(key => key.startsWith('quizCell'))"), row["grading"],
