@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from ..configs import ModelConfig
 from ..hardware import Accelerator
 from .checks import require_count, require_fraction, require_positive
+from .experts import experts_touched
 from .memory import dtype_bytes
 from .serving import memory_plan, request_times
 from .shapes import layer_matrix_shapes
@@ -162,6 +163,5 @@ def lora_bytes(model: ModelConfig, rank: int, adapters: int = 1, dtype: str = "b
 
 
 def distinct_adapters(adapters: int, batch: int) -> float:
-    """Return how many of the adapters a batch needs on average, each request choosing evenly: n * (1 - (1 - 1/n)^batch)."""
-    n = require_count("adapters", adapters, minimum=1)
-    return n * (1 - (1 - 1 / n) ** require_count("batch", batch, minimum=1))
+    """Return how many of the adapters a batch needs on average, each request choosing evenly: as experts with top-1, n * (1 - (1 - 1/n)^batch)."""
+    return experts_touched(require_count("adapters", adapters, minimum=1), 1, require_count("batch", batch, minimum=1))
