@@ -116,7 +116,7 @@ FLAGS = _table(
     Flag("--watermark", "0.0", "the share of KV blocks kept free when a request is admitted", "a few hundredths when requests are preempted soon after admission"),
     Flag("--scheduler-reserve-full-isl", "on", "admits a request only when the whole prompt fits the pool", "leave it"),
     Flag("--scheduling-policy", "fcfs", "fcfs: first come, first served; priority: by a number in the request", "when interactive and batch traffic share a server"),
-    Flag("--max-num-queued-reqs", "unset: no limit", "rejects with HTTP 503 above this many requests in flight; a refused stream gets status 200 and the error inside", "in production: an unbounded queue turns overload into timeouts"),
+    Flag("--max-num-queued-reqs", "unset: no limit", "rejects with HTTP 503 above this many requests in flight; a stream can have its 200 already and gets the error inside", "in production: an unbounded queue turns overload into timeouts"),
     Flag("--max-num-queued-tokens", "unset: no limit", "rejects with HTTP 503 above this many prompt tokens not yet prefilled", "at the TTFT target times the measured prefill rate"),
     Flag("--stream-interval", "1", "tokens per streamed message", "up when the front end is the bottleneck"),
     # several devices
