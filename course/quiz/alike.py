@@ -24,6 +24,8 @@ REVIEWED: dict[Pair, str] = {
     frozenset(("03_decoder_only/interview-why-decoder-only", "17_self_check/decoder-only-or-not")): _ASKED_AGAIN,
     frozenset(("07_gqa/interview-deployment", "17_self_check/heads-in-deployment")): _ASKED_AGAIN,
     frozenset(("07_gqa/interview-problem-price", "17_self_check/shared-kv-heads")): _ASKED_AGAIN,
+    frozenset(("16_long_context/interview-latency", "17_self_check/latency-of-long-contexts")): _ASKED_AGAIN,
+    frozenset(("08_serving_metrics/little", "08_serving_metrics/little-bytes")): "the first counts requests, the second their bytes: a step further, not the same one",
     frozenset(("09_continuous_batching/interview-static-continuous", "17_self_check/static-or-continuous")): _ASKED_AGAIN,
     frozenset(("05_prefill_and_decode/mbu-of-a-step", "05_prefill_and_decode/mfu-of-a-step")): "one step, judged by bytes and by FLOPs: that the two differ is the point",
     frozenset(("15_production/break-even", "15_production/price-of-a-million")): "the price of a rate, and the rate at which two prices meet: one formula each way",
