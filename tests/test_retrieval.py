@@ -90,6 +90,10 @@ def test_bm25_is_its_formula():
     assert ranking.rank("nothing known here") == [0, 1, 2]  # all scores 0: order of the text
 
 
+def test_words_are_those_that_count():
+    assert retrieval.words("The heap is EMPTY: a x IndexError, 2") == ["heap", "empty", "indexerror"]
+
+
 def test_dense_is_cosine():
     vectors = {"[a: h]\nx": [3.0, 0.0], "[a: h]\ny": [1.0, 1.0], "[a: h]\nz": [0.0, 0.5], "q": [0.0, 2.0], "none": [0.0, 0.0]}
     ranking = retrieval.Dense([Passage("a", "h", t) for t in "xyz"], lambda texts: np.array([vectors[t] for t in texts]))

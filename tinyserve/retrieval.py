@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import logging
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -81,13 +83,25 @@ def split_pages(pages: Mapping[str, str], limit: int = 1200) -> list[Passage]:
     return [passage for page, text in pages.items() for passage in split_page(page, text, limit)]
 
 
+def _bm25s() -> Any:
+    """Import the library without its notices: a missing progress bar, and each index it builds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import bm25s
+    logging.getLogger("bm25s").setLevel(logging.WARNING)
+    return bm25s
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text that BM25 counts: in lower case, of two letters or more, no stop words."""
+    return _bm25s().tokenize([text], stopwords="en", return_ids=False, show_progress=False)[0]
+
+
 class BM25:
     """Lexical ranking by bm25s: words that are rare elsewhere count most. Robertson and Zaragoza 2009, doi 10.1561/1500000019."""
 
     def __init__(self, passages: Sequence[Passage]) -> None:
-        import bm25s
-
-        logging.getLogger("bm25s").setLevel(logging.WARNING)  # it tells of every index otherwise
+        bm25s = _bm25s()
         self._tokenize = lambda texts: bm25s.tokenize(texts, stopwords="en", show_progress=False)
         self._index, self.size = bm25s.BM25(), len(passages)
         self._index.index(self._tokenize([p.shown for p in passages]), show_progress=False)
