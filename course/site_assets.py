@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import logging
 import re
 import shutil
@@ -75,10 +76,21 @@ def prune(site: Path) -> None:
         lean = with_one_h1(without_unused_scripts(text))
         if lean != text:
             page.write_text(lean, encoding="utf-8")
+    without_outputs(site)
     _subset_icons(site)
     for pattern in _NOT_SERVED:
         for path in list(site.glob(pattern)):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def without_outputs(site: Path) -> None:
+    """Take the outputs out of the notebooks that the site offers for download: the pages show them, and pictures are most of the bytes."""
+    for path in (site / "_sources").rglob("*.ipynb"):
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        for cell in notebook["cells"]:
+            if cell["cell_type"] == "code":
+                cell["outputs"], cell["execution_count"] = [], None
+        path.write_text(json.dumps(notebook, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 def icon_codes(style: str, names: set[str]) -> set[int]:

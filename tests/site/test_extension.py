@@ -108,3 +108,15 @@ def test_hardware_table_has_a_row_and_a_source_for_every_card() -> None:
         assert text.count(f"| {card.name} |") == 2 and card.source in text
     assert "| A100-80 SXM | 312 | – | 2.04 | 80 | 79.2 | 85.0 | 600 | 153 |" in text
     assert "| T4 | 65 | – | 0.32 | 16 | 14.6 | 15.7 | 32 | 203 |" in text
+
+
+def test_notebooks_for_download_have_no_outputs_and_all_their_source(tmp_path: Path) -> None:
+    path = tmp_path / "_sources" / "labs" / "01.ipynb"
+    path.parent.mkdir(parents=True)
+    text = {"cell_type": "markdown", "id": "a", "metadata": {}, "source": ["Text: 注意"]}
+    code = {"cell_type": "code", "id": "b", "metadata": {"tags": ["x"]}, "source": ["1 + 1"], "execution_count": 3, "outputs": [{"output_type": "stream"}]}
+    notebook = {"cells": [text, code], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    site_assets.without_outputs(tmp_path)
+    code |= {"execution_count": None, "outputs": []}
+    assert json.loads(path.read_text(encoding="utf-8")) == notebook
