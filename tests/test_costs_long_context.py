@@ -44,6 +44,7 @@ def test_break_even_is_where_the_sums_meet():
     assert lc.break_even_questions(100, 5, 5) == math.inf
     assert lc.break_even_questions(0, 1, 5) == 0
     assert lc.break_even_questions(10, 5, 5, other_once=20) == 0
+    assert lc.break_even_questions(0, 10, 1, other_once=100) == math.inf  # cheaper for 11 questions, dearer from then on
     assert lc.break_even_questions(100, 1, 5, other_once=60) == 10
 
 

@@ -1,7 +1,8 @@
 """What a question about a long document costs: in one prompt, from a cached prefix, after retrieval, from a summary.
 
 Every way is an amount once per document and an amount per question. FLOPs here are of the
-prompt; what the answer's tokens cost is in ``answer_times``.
+prompt; what the answer's tokens cost is in ``answer_times`` (what one user waits) and
+``question_seconds`` (what a busy server spends). An index and its search are not counted.
 """
 
 from __future__ import annotations
@@ -39,11 +40,14 @@ def per_question(once: float, each: float, questions: float) -> float:
 def break_even_questions(once: float, each: float, other_each: float, other_once: float = 0.0) -> float:
     """Return the number of questions above which the first way costs less than the other in all.
 
-    0 when it is cheaper from the start, infinite when it never gets cheaper. Raises ValueError for an amount below 0.
+    0 when it is cheaper from the start and stays so, infinite when it does not stay cheaper however many come.
+    Raises ValueError for an amount below 0.
     """
     if min(once, each, other_each, other_once) < 0:
         raise ValueError(f"an amount is below 0: {(once, each, other_each, other_once)}")
-    if each >= other_each:
+    if each > other_each:
+        return math.inf  # cheaper for a few questions at most, where other_once is large
+    if each == other_each:
         return 0.0 if once < other_once else math.inf
     return max(0.0, (once - other_once) / (other_each - each))
 
@@ -109,7 +113,8 @@ def question_seconds(
 ) -> float:
     """Return the cards' seconds that a question adds to a busy server: arithmetic of its prompt, then K and V for each later token.
 
-    new tokens are computed, cached ones found. The weights are left out: the batch reads them in any case. sharing:
+    new tokens are computed, cached ones found. The weights are left out: the batch reads them in any case. Arithmetic
+    and reading are added, as if they never overlapped; the answer's own arithmetic is left out. sharing:
     how many questions decode together over the same cached prefix, under a kernel that reads it once for all; 1
     for none. Raises ValueError for a count below 1 (cached: below 0) and sharing below 1.
     """
