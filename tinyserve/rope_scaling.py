@@ -2,8 +2,9 @@
 
 All three slow the pairs' turning for a context ``factor`` times as long, and differ in
 which pairs they slow. Linear and YaRN keep every slow pair within the angles that training
-has seen; NTK leaves some beyond them. Nothing here trains a weight. Sources: Chen et al. 2023, arXiv 2306.15595 (linear, "position interpolation");
-Peng et al. 2023, arXiv 2309.00071 (NTK-aware in appendix A, YaRN in section 3).
+has seen; NTK leaves some beyond them. Nothing here trains a weight. Sources: Chen et al.
+2023, arXiv 2306.15595 (linear, "position interpolation"); Peng et al. 2023, arXiv 2309.00071
+(NTK-aware in appendix A, YaRN in section 3).
 """
 
 from __future__ import annotations
