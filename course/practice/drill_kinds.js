@@ -64,10 +64,11 @@ const KINDS = {
       const whole = (usable, weights, perToken) => Math.floor(Math.max(0, Math.floor((usable - weights) / perToken)) / c.tokens);
       const share = (memory) => DATA.utilization * c.cards * memory - c.cards * DATA.activations;
       return {
-        prompt: `${c.model} (${shapes(m)}; ${count(m.params)} parameters) in ${c.dtype} on ${on(c)}, cache in ${c.kv}. A card reports ${(card.memory / DATA.gib).toFixed(1)} GiB; `
+        prompt: `${c.model} (${shapes(m)}; ${count(m.params)} parameters) in ${c.dtype}${c.dtype === "int4" ? " (scales left out)" : ""} on ${on(c)}${c.cards > 1 ? " under tensor parallelism" : ""}, cache in ${c.kv}. A card reports ${(card.memory / DATA.gib).toFixed(1)} GiB; `
           + `${100 * DATA.utilization} % of it may be used, less ${show(DATA.activations, "B", "B")} a card for activations. How many whole sequences of ${count(c.tokens)} tokens fit beside the weights? (0 if none.)`,
         unit: "", family: "", tolerance: 0.01,
         slips: [
+          ...(c.cards > m.kvHeads ? [[whole(p.usable, p.weights, kvBytes(m, 1, c.kv)), "More cards than KV heads: each KV head is stored on several cards."]] : []),
           [whole(p.usable, p.weights, p.perToken / 2), "You counted K without V (or half of the bytes)."],
           [whole(p.usable, p.weights, (p.perToken * m.heads) / m.kvHeads), "You counted query heads. Only the KV heads are kept."],
           [whole(share((card.memory / DATA.gib) * DATA.gb), p.weights, p.perToken), "You took GiB for GB: a card's memory is larger than that number in GB."],
