@@ -12,8 +12,9 @@ const gibSlips = (key) => [
   [(key / DATA.gb) * DATA.gib, "That number is in GB, but you wrote GiB (or MB and MiB): 1 GiB = 1.074 GB."],
 ];
 function place(draw, contexts) {
-  const model = pick(draw, DATA.models).name, tokens = pick(draw, contexts);
-  return { model, tokens, card: pick(draw, DATA.cards).name, cards: pick(draw, [1, 2, 4, 8]) };
+  const model = pick(draw, DATA.models), tokens = pick(draw, contexts), card = pick(draw, DATA.cards).name;
+  // Tensor parallelism needs query heads that divide over the cards. No model here then has more cards than KV heads, so none stores a head twice.
+  return { model: model.name, tokens, card, cards: pick(draw, [1, 2, 4, 8].filter((n) => model.heads % n === 0)) };
 }
 const KINDS = {
   kv: {
@@ -68,7 +69,6 @@ const KINDS = {
           + `${100 * DATA.utilization} % of it may be used, less ${show(DATA.activations, "B", "B")} a card for activations. How many whole sequences of ${count(c.tokens)} tokens fit beside the weights? (0 if none.)`,
         unit: "", family: "", tolerance: 0.01,
         slips: [
-          ...(c.cards > m.kvHeads ? [[whole(p.usable, p.weights, kvBytes(m, 1, c.kv)), "More cards than KV heads: each KV head is stored on several cards."]] : []),
           [whole(p.usable, p.weights, p.perToken / 2), "You counted K without V (or half of the bytes)."],
           [whole(p.usable, p.weights, (p.perToken * m.heads) / m.kvHeads), "You counted query heads. Only the KV heads are kept."],
           [whole(share((card.memory / DATA.gib) * DATA.gb), p.weights, p.perToken), "You took GiB for GB: a card's memory is larger than that number in GB."],
@@ -80,8 +80,7 @@ const KINDS = {
         working: [
           `usable: ${100 * DATA.utilization} % of ${on(c)} (${bytes(c.cards * card.memory)}), less ${show(c.cards * DATA.activations, "B", "B")} = ${show(p.usable, "B", "B")}`,
           `weights: ${count(m.params)} × ${DATA.bytes[c.dtype]} B = ${show(p.weights, "B", "B")}`,
-          p.usable <= p.weights ? "The weights alone do not fit: 0 sequences." : `left for K and V: ${show(p.usable - p.weights, "B", "B")}; a token takes ${show(p.perToken, "B", "B")}`
-            + (c.cards > m.kvHeads ? ` (each KV head is stored on ${count(c.cards / m.kvHeads)} cards)` : ""),
+          p.usable <= p.weights ? "The weights alone do not fit: 0 sequences." : `left for K and V: ${show(p.usable - p.weights, "B", "B")}; a token takes ${show(p.perToken, "B", "B")}`,
           ...(p.usable <= p.weights ? [] : [`${count(p.tokens)} tokens: ${plural(key, "whole sequence")} of ${count(c.tokens)}`]),
         ],
       };
