@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import math
+import subprocess
 import sys
 import threading
 import time
@@ -139,20 +140,43 @@ def test_a_server_that_does_not_start_says_why_and_leaves_nothing(lab: Any, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_server_is_stopped_also_where_the_measurement_fails(lab: Any, tmp_path: Path) -> None:
-    script = tmp_path / "server.py"
+def server_script(folder: Path, first_line: str = "") -> Path:
+    """A server for `served`, which writes its process id to the file pid."""
+    script = folder / "server.py"
     script.write_text(
-        "import http.server, os, pathlib, sys\n"
+        "import http.server, os, pathlib, signal, sys\n"
+        f"{first_line}\n"
         "class Handler(http.server.BaseHTTPRequestHandler):\n"
         "    def do_GET(self):\n"
         "        self.send_response(200)\n        self.send_header('Content-Length', '0')\n        self.end_headers()\n"
-        f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))\n"
+        f"pathlib.Path({str(folder / 'pid')!r}).write_text(str(os.getpid()))\n"
         "http.server.HTTPServer(('127.0.0.1', int(sys.argv[-1])), Handler).serve_forever()\n"
     )
-    with pytest.raises(ZeroDivisionError), lab.served(f"{sys.executable} {script}", wait=120.0) as url:
+    return script
+
+
+def test_a_server_is_stopped_also_where_the_measurement_fails(lab: Any, tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), lab.served(f"{sys.executable} {server_script(tmp_path)}", wait=120.0) as url:
         assert url.startswith("http://127.0.0.1:")
         raise ZeroDivisionError
     assert not lab._answers(url)
+    assert not Path(f"/proc/{(tmp_path / 'pid').read_text()}").exists()
+
+
+def test_a_server_that_takes_its_time_to_stop_is_stopped_though_the_wait_is_interrupted(lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(subprocess.Popen):
+        waits = 0
+
+        def wait(self, timeout: float | None = None) -> int:
+            self.waits += 1
+            if self.waits == 1:
+                raise KeyboardInterrupt
+            return super().wait(timeout)
+
+    monkeypatch.setattr(lab.subprocess, "Popen", Interrupted)
+    script = server_script(tmp_path, "signal.signal(signal.SIGTERM, signal.SIG_IGN)")
+    with pytest.raises(KeyboardInterrupt), lab.served(f"{sys.executable} {script}", wait=120.0):
+        pass
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text()}").exists()
 
 

@@ -16,6 +16,10 @@ MUTANTS = [
     Mutant(task=1, name="data anywhere", replace=("line.startswith(b\"data:\")", "b\"data:\" in line"), hint="only if it begins with data"),
     Mutant(task=1, name="any line ends an event", replace=("elif not line and self.lines", "elif self.lines"), hint="does not end it"),
     Mutant(task=1, name="one state for all", code='class Events(Events):\n    rest, lines = b"", []\n    def __init__(self):\n        pass\n', hint="three events|keeps its own"),
+    Mutant(task=1, name="splitlines of an event", code='import codecs\nclass Events:\n    def __init__(self):\n        self.decoder, self.text = codecs.getincrementaldecoder("utf-8")(), ""\n    def feed(self, piece):\n        *blocks, self.text = (self.text + self.decoder.decode(piece)).replace("\\r\\n", "\\n").split("\\n\\n")\n        found = [[line[5:].removeprefix(" ") for line in block.splitlines() if line.startswith("data:")] for block in blocks]\n        return ["\\n".join(data) for data in found if data]\n', hint="str.splitlines"),
+    Mutant(task=1, name="begins with data, without the colon", replace=("line.startswith(b\"data:\")", "line.startswith(b\"data\")"), hint="only if it begins with data"),
+    Mutant(task=1, name="blanks before data", replace=("line = line.removesuffix(b\"\\r\")", "line = line.removesuffix(b\"\\r\").lstrip()"), hint="begins with data|holds a blank"),
+    Mutant(task=1, name="a line of blanks is empty", replace=("elif not line and self.lines", "elif not line.strip() and self.lines"), hint="holds a blank"),
     # 2: one request, timed
     Mutant(task=2, name="the clock starts when it is sent", replace=("Record(due=due, sent=clock())", "Record(due=clock(), sent=clock())"), hint="coordinated omission|due is the moment"),
     Mutant(task=2, name="the wall clock", replace=("now = clock()", "now = time.time()"), hint="can go backwards"),
@@ -42,6 +46,17 @@ MUTANTS = [
     Mutant(task=2, name="ended is forgotten on failure", replace=('        record.error = f"{type(error).__name__}: {error}"\n', '        record.error = f"{type(error).__name__}: {error}"\n        return record\n'), hint="ended is when it failed"),
     Mutant(task=2, name="the first event of a piece", replace=("for data in events.feed(piece):", "for data in events.feed(piece)[:0] or json and [d for d in [piece.decode().removeprefix('data: ').strip()] if d]:"), hint="cut into three|the reason and usage"),
     Mutant(task=2, name="patience for each event", code='async def ask(connect, prompt, max_tokens, due, patience=PATIENCE):\n    record = Record(due=due, sent=clock())\n    events, finished, counted = Events(), False, False\n    stream = post(connect, "/v1/completions", body_of(prompt, max_tokens))\n    try:\n        while True:\n            try:\n                piece = await asyncio.wait_for(anext(stream), patience)\n            except StopAsyncIteration:\n                break\n            for data in events.feed(piece):\n                answer = {} if data == "[DONE]" else json.loads(data)\n                if answer.get("error"):\n                    raise ServerError(str(answer["error"]))\n                for choice in answer.get("choices", ()):\n                    if choice.get("text"):\n                        record.times.append(clock())\n                        record.text += choice["text"]\n                    finished = finished or choice.get("finish_reason") in ("stop", "length")\n                if answer.get("usage"):\n                    record.tokens, counted = answer["usage"]["completion_tokens"], True\n        if not (finished and counted):\n            record.error = "stopped"\n    except Exception as error:\n        record.error = f"{type(error).__name__}: {error}"\n    record.ended = clock()\n    return record\n', hint="whole request"),
+    Mutant(task=2, name="cannot be cancelled", replace=("except Exception as error:", "except BaseException as error:"), hint="CancelledError"),
+    Mutant(task=2, name="ended with the last text", replace=("record.ended = clock()", "record.ended = record.times[-1] if record.times and not record.error else clock()"), hint="when the stream ended"),
+    Mutant(task=2, name="a failure ended with its last text", replace=("record.ended = clock()", "record.ended = record.times[-1] if record.times and record.error else clock()"), hint="when you gave up"),
+    Mutant(task=2, name="a blank is no text", replace=("if choice.get(\"text\"):", "if choice.get(\"text\", \"\").strip():"), hint="a blank is text"),
+    Mutant(task=2, name="what is no JSON is skipped", replace=("answer = {} if data == \"[DONE]\" else json.loads(data)", "answer = json.loads(data) if data.startswith(\"{\") else {}"), hint="no JSON: a failure"),
+    Mutant(task=2, name="a failure forgets when it was sent", replace=('        record.error = f"{type(error).__name__}: {error}"', '        record = Record(due=due, error=f"{type(error).__name__}: {error}")'), hint="stay in the record"),
+    Mutant(task=2, name="a failure forgets its times", replace=('        record.error = f"{type(error).__name__}: {error}"', '        record = Record(due=due, sent=record.sent, error=f"{type(error).__name__}: {error}")'), hint="stay in the record"),
+    Mutant(task=2, name="a second try", code='_once = ask\nasync def ask(connect, prompt, max_tokens, due, patience=PATIENCE):\n    record = await _once(connect, prompt, max_tokens, due, patience)\n    return await _once(connect, prompt, max_tokens, due, patience) if record.error else record\n', hint="no second try"),
+    Mutant(task=2, name="the text of a timeout", replace=('f"{type(error).__name__}: {error}"', "str(error)"), hint="TimeoutError has no text"),
+    Mutant(task=2, name="all of another clock", replace=[("sent=clock()", "sent=time.perf_counter()"), ("now = clock()", "now = time.perf_counter()"), ("record.ended = clock()", "record.ended = time.perf_counter()")], hint="not of clock"),
+    Mutant(task=2, name="no times at all", replace=("                            record.times.append(now)\n", ""), hint="no event with text is in times"),
     # 3: an open loop
     Mutant(task=3, name="a closed loop called open", code="async def open_loop(offsets, send):\n    begin, records = clock(), []\n    for i, offset in enumerate(offsets):\n        await asyncio.sleep(max(0.0, begin + offset - clock()))\n        records.append(await send(i, begin + offset))\n    return records\n", hint="closed loop"),
     Mutant(task=3, name="limited connections", replace=("        await asyncio.sleep(due - clock())\n        return await send(i, due)", "        await asyncio.sleep(due - clock())\n        async with seats:\n            return await send(i, due)\n\n    seats = asyncio.Semaphore(100)"), hint="limit on connections"),
@@ -55,6 +70,7 @@ MUTANTS = [
     Mutant(task=3, name="tasks, not records", code="async def open_loop(offsets, send):\n    begin, tasks = clock(), []\n    for i, offset in enumerate(offsets):\n        await asyncio.sleep(begin + offset - clock())\n        tasks.append(asyncio.create_task(send(i, begin + offset)))\n    await asyncio.sleep(5)\n    return tasks\n", hint="list of the records"),
     Mutant(task=3, name="does not wait for the last", code="async def open_loop(offsets, send):\n    begin, tasks = clock(), []\n    for i, offset in enumerate(offsets):\n        await asyncio.sleep(begin + offset - clock())\n        tasks.append(asyncio.create_task(send(i, begin + offset)))\n    return [task.result() for task in tasks if task.done()]\n", hint="all is over|list of|went out|waits"),
     Mutant(task=3, name="a blocking sleep", replace=("await asyncio.sleep(due - clock())", "time.sleep(min(0.01, max(0.0, due - clock())))"), hint="seconds at which|all is over|went out"),
+    Mutant(task=3, name="late ones are left out", code="async def open_loop(offsets, send):\n    begin, tasks = clock(), []\n    for i, offset in enumerate(offsets):\n        wait = begin + offset - clock()\n        if wait < 0:\n            continue\n        await asyncio.sleep(wait)\n        tasks.append(asyncio.create_task(send(i, begin + offset)))\n    return [await task for task in tasks]\n", hint="left out"),
     # 4: the figures of one request
     Mutant(task=4, name="TTFT from when it was sent", replace=("first - record.due", "first - record.sent"), hint="counts from when it was sent"),
     Mutant(task=4, name="TTFT to the last", replace=("Times(first - record.due", "Times(last - record.due"), hint="ends at the first"),
@@ -68,6 +84,7 @@ MUTANTS = [
     Mutant(task=4, name="e2e to the end of the stream", replace=("itl, last - record.due", "itl, record.ended - record.due"), hint="ends with the last text"),
     Mutant(task=4, name="errors are fast answers", replace=("record.error or not record.times", "not record.times"), hint="never ended"),
     Mutant(task=4, name="a refusal takes as long as it takes", replace=("    if record.error or not record.times:\n        raise ValueError(f\"no latency of a failed request: {record.error or 'no text came'}\")\n", "    if not record.times:\n        return Times(record.ended - record.due, None, [], record.ended - record.due)\n"), hint="no fast answer"),
+    Mutant(task=4, name="half an answer is an answer", replace=("record.error or not record.times", "not record.text"), hint="never ended"),
     # 5: the figures of a run
     Mutant(task=5, name="percentile of means", replace=("gaps = [gap for t in times for gap in t.itl]", "gaps = [statistics.mean(t.itl) for t in times if t.itl]"), hint="percentile of the requests' means"),
     Mutant(task=5, name="mean of percentiles", replace=("            found[f\"{name}_p{p}\"] = float(np.percentile(values, p)) if values else math.nan", "            found[f\"{name}_p{p}\"] = float(np.percentile(values, p)) if values else math.nan\n    found[\"itl_p99\"] = float(np.mean([np.percentile(t.itl, 99) for t in times if t.itl])) if gaps else math.nan"), hint="mean of the requests' percentiles"),
@@ -94,6 +111,12 @@ MUTANTS = [
     Mutant(task=5, name="late on average", replace=("max(record.sent - record.due for record in records)", "statistics.mean(record.sent - record.due for record in records)"), hint="largest sent"),
     Mutant(task=5, name="p95 called p99", replace=("np.percentile(values, p)", "np.percentile(values, min(p, 95))"), hint="percentiles over"),
     Mutant(task=5, name="no records, no figures", replace=('        raise ValueError("no records: nothing was measured")', "        return {}"), hint="nothing was measured"),
+    Mutant(task=5, name="late of the answered", replace=("for record in records),\n    }", "for record in answered or records[:1]),\n    }"), hint="whatever became of the answers"),
+    Mutant(task=5, name="sorts the records", replace=("    answered = [", "    records.sort(key=lambda record: record.ended)\n    answered = ["), hint="only reads it"),
+    Mutant(task=5, name="e2e to the end of the stream", replace=('"e2e": [t.e2e for t in times]', '"e2e": [record.ended - record.due for record in answered]'), hint="each to its last text"),
+    Mutant(task=5, name="TTFT from when it was sent", replace=('{"ttft": [t.ttft for t in times]', '{"ttft": [record.times[0] - record.sent for record in answered]'), hint="when a request was sent"),
+    Mutant(task=5, name="TPOT of pooled gaps", replace=('"tpot": [t.tpot for t in times if t.tpot is not None]', '"tpot": gaps'), hint="were pooled"),
+    Mutant(task=5, name="None where nothing was measured", replace=("if values else math.nan", "if values else None"), hint="so it is math.nan"),
     # 6: the server's own counters
     Mutant(task=6, name="labels dropped", replace=("tuple(sorted(pairs))", "()"), hint="missing"),
     Mutant(task=6, name="labels as they come", replace=("tuple(sorted(pairs))", "tuple(pairs)"), hint="sorted"),
@@ -107,6 +130,10 @@ MUTANTS = [
     Mutant(task=6, name="whole numbers", replace=("= float(parts[3])", "= int(float(parts[3]))"), hint="floats"),
     Mutant(task=6, name="text", replace=("= float(parts[3])", "= parts[3]"), hint="floats"),
     Mutant(task=6, name="the first line's end is the match", replace=("sample.fullmatch(line.strip())", "sample.match(line.strip())"), hint="passed over"),
+    Mutant(task=6, name="what stands between labels is passed over", code='def read_metrics(text):\n    found = {}\n    for line in text.split("\\n"):\n        line = line.strip()\n        if not line or line.startswith("#"):\n            continue\n        parts = re.fullmatch(r"([a-zA-Z_:][\\w:]*)\\s*(?:\\{(.*)\\})?\\s+(\\S+)(?:\\s+-?\\d+)?", line)\n        pairs = re.findall(r\'(\\w+)="((?:[^"\\\\]|\\\\.)*)"\', parts[2] or "") if parts else []\n        if parts is None or (parts[2] and not pairs):\n            raise ValueError(line)\n        found[parts[1], tuple(sorted((k, re.sub(r"\\\\(.)", lambda e: {"n": "\\n"}.get(e[1], e[1]), v)) for k, v in pairs))] = float(parts[3])\n    return found\n', hint="b=2.* is no sample"),
+    Mutant(task=6, name="commas are optional", replace=("(?:,\\s*|(?=}}))", ",?\\s*"), hint="is no sample"),
+    Mutant(task=6, name="any time stamp", replace=(r"(?:\s+-?\d+)?", r"(?:\s+\S+)?"), hint="now.* is no sample"),
+    Mutant(task=6, name="strips the values", replace=("quoted[1:-1])))", "quoted[1:-1]).strip()))"), hint="blanks, commas"),
     # 7: what happened in between
     Mutant(task=7, name="since the server started", replace=("total += after[key] - before.get(key, 0.0)", "total += after[key]"), hint="since the server started"),
     Mutant(task=7, name="the wrong way round", replace=("total += after[key] - before.get(key, 0.0)", "total += before.get(key, 0.0) - after[key]"), hint="negative"),
@@ -121,6 +148,7 @@ MUTANTS = [
     Mutant(task=7, name="only the sum is looked at", replace=[("        if key not in after or after[key] < before.get(key, 0.0):\n            raise ValueError(f\"{key} fell: did the server restart?\")\n        total += after[key] - before.get(key, 0.0)\n", "        total += after.get(key, 0.0) - before.get(key, 0.0)\n    if total < 0:\n        raise ValueError\n")], hint="look at each|restarted"),
     Mutant(task=7, name="vanished is 0", replace=("{**before, **after}", "after"), hint="vanished|restarted|KeyError"),
     Mutant(task=7, name="names that begin so", replace=("key[0] == name", "key[0].startswith(name)"), hint="KeyError|increase|tokens|misspelt|Error"),
+    Mutant(task=7, name="values without their labels", replace=[("wanted = set(labels.items())", "wanted = set(labels.values())"), ("wanted <= set(key[1])", "wanted <= set(dict(key[1]).values())")], hint="belong together"),
     # 8: A against B
     Mutant(task=8, name="the same prompts for both", replace=[("            value = await run(version, seed)\n            seed += 1\n", "            value = await run(version, seed)\n"), ("        for version in \"BA\" if", "        seed += 1\n        for version in \"BA\" if")], hint="same seed"),
     Mutant(task=8, name="one seed for all", replace=("            seed += 1\n", ""), hint="seed was used twice"),
@@ -138,10 +166,14 @@ MUTANTS = [
     Mutant(task=8, name="clear only if b is faster", replace=("max(a) < min(b) or max(b) < min(a)", "max(b) < min(a)"), hint="clear as well"),
     Mutant(task=8, name="odd rounds", replace=("rounds < 1 or rounds % 2", "rounds < 1"), hint="not even|before anything runs"),
     Mutant(task=8, name="outliers thrown away", replace=('    a, b = values["A"], values["B"]', '    a, b = ([x for x in values[v] if x < 5 * statistics.median(values[v])] for v in "AB")'), hint="6 values|keep all"),
+    Mutant(task=8, name="sorted values", replace=('a, b = values["A"], values["B"]', 'a, b = sorted(values["A"]), sorted(values["B"])'), hint="in the order in which they ran"),
+    Mutant(task=8, name="clear beyond the spread", replace=("max(a) < min(b) or max(b) < min(a)", "abs(statistics.median(b) - statistics.median(a)) > statistics.stdev(a) + statistics.stdev(b)"), hint="clear"),
+    Mutant(task=8, name="clear if no value of A is inside B", replace=("max(a) < min(b) or max(b) < min(a)", "not any(min(b) <= value <= max(b) for value in a)"), hint="between two of A"),
+    Mutant(task=8, name="clear if the medians differ by 5 %", replace=("max(a) < min(b) or max(b) < min(a)", "abs(statistics.median(b) / statistics.median(a) - 1) > 0.05"), hint="not clear"),
     # 9: the answers
-    Mutant(task=9, name="unstable is luck", replace=("if len(set(answers)) > 1:", "if answer not in answers and len(set(answers)) > 1:"), hint="luck"),
-    Mutant(task=9, name="trusted never doubted", replace=("if len(set(answers)) > 1:", "if False:"), hint="luck|unstable"),
-    Mutant(task=9, name="only the first two", replace=("if len(set(answers)) > 1:", "if answers[0] != answers[1]:"), hint="unstable|three trusted"),
+    Mutant(task=9, name="unstable is luck", replace=("if len(set(answers)) > 1 or None in answers:", "if answer not in answers and len(set(answers)) > 1:"), hint="luck"),
+    Mutant(task=9, name="trusted never doubted", replace=("if len(set(answers)) > 1 or None in answers:", "if False:"), hint="luck|unstable"),
+    Mutant(task=9, name="only the first two", replace=("if len(set(answers)) > 1 or None in answers:", "if answers[0] != answers[1]:"), hint="unstable|three trusted"),
     Mutant(task=9, name="a failure is left out", replace=("        if len(set", "        if answer is None and len(set(answers)) == 1:\n            continue\n        if len(set"), hint="not a gap"),
     Mutant(task=9, name="a beginning is enough", replace=("elif answer == answers[0]:", "elif answer is not None and (answers[0].startswith(answer) or answer.startswith(answers[0])):"), hint="beginning of the other|the same"),
     Mutant(task=9, name="blanks do not count", replace=("elif answer == answers[0]:", "elif answer is not None and answer.replace(' ', '') == answers[0].replace(' ', ''):"), hint="the same|places"),
@@ -151,6 +183,9 @@ MUTANTS = [
     Mutant(task=9, name="words", replace=('len(os.path.commonprefix([answers[0], answer or ""]))', 'len(os.path.commonprefix([answers[0].split(), (answer or "").split()]))'), hint="first character|place"),
     Mutant(task=9, name="one trusted answer will do", replace=("len(answers) < 2", "len(answers) < 1"), hint="two at least"),
     Mutant(task=9, name="lengths not compared", replace=("len(trusted) != len(candidate) or ", ""), hint="something was not run|two answers"),
+    Mutant(task=9, name="only the last two runs", replace=("len(set(answers)) > 1", "answers[-2] != answers[-1]"), hint="the first, the second and the third"),
+    Mutant(task=9, name="stripped", replace=("elif answer == answers[0]", "elif answer is not None and answer.strip() == answers[0].strip()"), hint="line feed|as they are|last character"),
+    Mutant(task=9, name="failures agree", replace=(" or None in answers", ""), hint="that is no agreement"),
     # 10: go or no-go
     Mutant(task=10, name="nan passes", replace=("not figure.get(name, math.nan) <= bound", "figure.get(name, math.nan) > bound"), hint="nan > 1.0 is False"),
     Mutant(task=10, name="nan passes from below", replace=("not figure.get(name, math.nan) >= bound", "figure.get(name, math.nan) < bound"), hint="nan < 1.0 is False"),
@@ -390,6 +425,20 @@ class Events:
     result["late"] = max(r.sent - r.due for r in records)
     return result
 '''),
+    Alternative(5, "every figure a float", '''def summarize(records, ttft, tpot):
+    if not records:
+        raise ValueError("no records")
+    ok = [r for r in records if r.text and not r.error]
+    times = [measure(r) for r in ok]
+    begin, end = min(r.due for r in records), max(r.ended for r in records)
+    columns = {"ttft": [t.ttft for t in times], "tpot": [t.tpot for t in times if t.tpot is not None], "e2e": [t.e2e for t in times], "itl": sum((t.itl for t in times), [])}
+    good = [t for t in times if t.ttft <= ttft and (t.tpot is None or t.tpot <= tpot)]
+    found = {f"{name}_p{p}": np.percentile(column or [math.nan], p) for name, column in columns.items() for p in (50, 99)}
+    found |= {"requests": len(records), "failed_share": (len(records) - len(ok)) / len(records), "seconds": end - begin, "served_rate": len(ok) / (end - begin)}
+    found |= {"tokens_per_s": sum(r.tokens for r in ok) / (end - begin), "itl_max": max(columns["itl"] or [math.nan]), "good_share": len(good) / len(records)}
+    found |= {"goodput": len(good) / (end - begin), "late": max(r.sent - r.due for r in records)}
+    return {name: float(value) for name, value in found.items()}
+'''),
     Alternative(6, "character by character", '''def read_metrics(text):
     found = {}
     for line in text.split("\\n"):
@@ -406,8 +455,12 @@ class Events:
         if rest.startswith("{"):
             i = 1
             while True:
-                while i < len(rest) and rest[i] in ", \\t":
+                while i < len(rest) and rest[i] in " \\t":
                     i += 1
+                if pairs and rest[i : i + 1] == ",":
+                    i += 1
+                elif pairs and rest[i : i + 1] != "}":
+                    raise ValueError(line)
                 if i >= len(rest):
                     raise ValueError(line)
                 if rest[i] == "}":
@@ -452,7 +505,7 @@ class Events:
         spaced = line[place - 1 : place].isspace()
         if line[place : place + 1] == "{":
             place += 1
-            while pair := re.compile(r'\\s*([A-Za-z_][A-Za-z0-9_]*)="((?:\\\\.|[^"\\\\])*)"\\s*,?').match(line, place):
+            while pair := re.compile(r'\\s*([A-Za-z_][A-Za-z0-9_]*)="((?:\\\\.|[^"\\\\])*)"\\s*(?:,|(?=\\}))').match(line, place):
                 labels[pair[1]] = re.sub(r"\\\\([\\\\\\"n])", lambda m: {"n": "\\n"}.get(m[1], m[1]), pair[2])
                 place = pair.end()
             if line[place:].lstrip()[:1] != "}":
@@ -517,6 +570,24 @@ class Events:
     clear = max(a) < min(b) or max(b) < min(a)
     return Comparison(a=a, b=b, ratio=statistics.median(b) / statistics.median(a), clear=clear)
 '''),
+    Alternative(8, "A B first after the warm-up, as in the text", '''async def compare(run, rounds):
+    if rounds <= 0 or rounds % 2:
+        raise ValueError(rounds)
+    seed, found = 0, {"A": [], "B": []}
+
+    async def go(version):
+        nonlocal seed
+        seed += 1
+        return await run(version, seed)
+
+    for version in "AB":
+        await go(version)
+    for number in range(rounds):
+        for version in ("AB", "BA")[number % 2]:
+            found[version].append(await go(version))
+    a, b = found["A"], found["B"]
+    return Comparison(a, b, statistics.median(b) / statistics.median(a), max(a) < min(b) or max(b) < min(a))
+'''),
     Alternative(9, "a loop over characters", '''def golden(trusted, candidate):
     if len(trusted) != len(candidate):
         raise ValueError("lengths")
@@ -525,7 +596,7 @@ class Events:
         if len(trusted[i]) <= 1:
             raise ValueError(i)
         want, got = trusted[i][0], candidate[i]
-        if any(other != want for other in trusted[i][1:]):
+        if want is None or any(other != want for other in trusted[i][1:]):
             unstable.append(i)
         elif got is None:
             changed.append((i, 0))
@@ -542,7 +613,7 @@ class Events:
     if any(len(answers) < 2 for answers in trusted):
         raise ValueError("two runs")
     rows = list(zip(range(len(trusted)), trusted, candidate, strict=True))
-    unstable = [i for i, answers, _ in rows if len(set(answers)) != 1]
+    unstable = [i for i, answers, _ in rows if len(set(answers)) != 1 or answers[0] is None]
     same = [i for i, answers, got in rows if i not in unstable and got == answers[0]]
 
     def place(want, got):
@@ -593,6 +664,7 @@ EQUIVALENT: dict[str, str] = {
     "7: wanted = set(labels.items()) -> wanted = labels.items()": "a view of items compares with a set as a set does",
     "8: if rounds < 1 or rounds % 2: -> if rounds <= 1 or rounds % 2:": _ODD,
     "8: if rounds < 1 or rounds % 2: -> if rounds < 2 or rounds % 2:": _ODD,
+    "8: for version in 'BA' if number % 2 else 'AB': -> for version in 'BA' if not number % 2 else 'AB':": "which version begins is free, as long as the order turns round",
     "8: seed = 0 -> seed = 1": _SEEDS,
     "8: seed = 0 -> seed = -1": _SEEDS,
     "8: seed += 1 -> seed -= 1": _SEEDS,
