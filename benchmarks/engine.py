@@ -28,7 +28,7 @@ import torch
 from benchmarks.engine_arms import Arms
 from benchmarks.engine_judge import run_case, targets, unsteady
 from benchmarks.engine_profile import profile
-from benchmarks.engine_vllm import Child
+from benchmarks.engine_vllm import VllmArm
 from benchmarks.engine_workloads import ALONE, BARE, ENGINE, ENGINE_OFF, MODELS, STATIC, STD, VLLM, VLLM_OFF, Case, folder_of
 from benchmarks.rounds import QUIET
 from course import results
@@ -36,7 +36,7 @@ from tinyserve import costs
 
 CODE = (
     "benchmarks/engine.py", "benchmarks/engine_workloads.py", "benchmarks/engine_arms.py", "benchmarks/engine_judge.py",
-    "benchmarks/engine_profile.py", "benchmarks/engine_vllm.py", "benchmarks/engine_vllm_child.py", "benchmarks/rounds.py",
+    "benchmarks/engine_profile.py", "benchmarks/child.py", "benchmarks/engine_vllm.py", "benchmarks/engine_vllm_child.py", "benchmarks/rounds.py",
     "tinyserve/engine.py", "tinyserve/load.py", "tinyserve/scheduler.py", "tinyserve/request.py", "tinyserve/block_pool.py", "tinyserve/kv_cache.py",
     "tinyserve/model.py", "tinyserve/packed.py", "tinyserve/attention.py", "tinyserve/rope.py", "tinyserve/sampling.py",
 )
@@ -86,14 +86,14 @@ def plan(quick: bool) -> Plan:
     )
 
 
-def start_vllm(python: str | None, model: str, cases: Sequence[Case], stack: contextlib.ExitStack) -> Child | None:
+def start_vllm(python: str | None, model: str, cases: Sequence[Case], stack: contextlib.ExitStack) -> VllmArm | None:
     """Load vLLM for a model if there is a Python that has it and a case that asks for it."""
     asked = [case for case in cases if case.model == model and VLLM in case.arms]
     if python is None or not asked:
         return None
     folder = results.ROOT / "_build" / "engine"
     running = max(case.running for case in asked)
-    return stack.enter_context(Child(python, folder_of(model, results.ROOT), running, THREADS, folder / f"vllm_{model}.log"))
+    return stack.enter_context(VllmArm(python, folder_of(model, results.ROOT), running, THREADS, folder / f"vllm_{model}.log"))
 
 
 def run(quick: bool, python: str | None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
 
-from benchmarks.engine_vllm import Child
+from benchmarks.engine_vllm import VllmArm
 from benchmarks.engine_workloads import ALONE, BARE, ENGINE, ENGINE_OFF, STATIC, VLLM, VLLM_OFF, Workload
 from tinyserve import checkpoint
 from tinyserve.engine import Engine
@@ -131,10 +131,10 @@ class Arms:
 
     decoder: Decoder
     reference: PreTrainedModel
-    vllm: Child | None
+    vllm: VllmArm | None
 
     @classmethod
-    def of(cls, folder: Path, vllm: Child | None) -> Arms:
+    def of(cls, folder: Path, vllm: VllmArm | None) -> Arms:
         """Load a checkpoint for every arm."""
         return cls(packed(checkpoint.load(folder)), hugging_face(folder), vllm)
 

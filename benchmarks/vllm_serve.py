@@ -33,8 +33,8 @@ from course import models, results, vllm
 
 CODE = (
     "benchmarks/vllm_serve.py", "benchmarks/vllm_server.py", "benchmarks/vllm_client.py", "benchmarks/vllm_predict.py", "benchmarks/vllm_judge.py",
-    "benchmarks/vllm_bench.py", "benchmarks/vllm_bench_child.py", "benchmarks/rounds.py", "tinyserve/simulator.py", "tinyserve/scheduler.py", "tinyserve/block_pool.py",
-    "tinyserve/costs/clock.py",
+    "benchmarks/child.py", "benchmarks/vllm_bench.py", "benchmarks/vllm_bench_child.py", "benchmarks/rounds.py",
+    "tinyserve/simulator.py", "tinyserve/scheduler.py", "tinyserve/block_pool.py", "tinyserve/costs/clock.py",
 )
 BASE = Limits(16, 1024)
 WINDOW = 1024

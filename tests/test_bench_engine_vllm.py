@@ -69,7 +69,7 @@ for line in sys.stdin:
 def child(tmp_path, monkeypatch, script=ECHO):
     monkeypatch.setattr(engine_vllm, "SCRIPT", tmp_path / "child.py")
     (tmp_path / "child.py").write_text(script)
-    return engine_vllm.Child(sys.executable, tmp_path, 2, 1, tmp_path / "log" / "child.log")
+    return engine_vllm.VllmArm(sys.executable, tmp_path, 2, 1, tmp_path / "log" / "child.log")
 
 
 def test_salts_turn_prefix_caching_off(tmp_path, monkeypatch):
