@@ -54,7 +54,8 @@ class Scripted(nn.Module):
     def forward(self, ids, positions, cache, logits):
         if self.clock is not None:
             self.clock.now += ids.shape[1]
-        following = [self.script[i] for i in positions[logits].tolist()]
+        wanted = positions if isinstance(logits, str) else positions[logits]
+        following = [self.script[i] for i in wanted.tolist()]
         return nn.functional.one_hot(torch.tensor(following, dtype=torch.long), self.config.vocab_size).float()[None]
 
 

@@ -84,24 +84,24 @@ def grouped_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return (scores.softmax(dim=-1) @ v).view(b, heads, n, d_h)
 
 
-def paged_attention(q: Tensor, k: Tensor, v: Tensor, block_table: Tensor, unseen: Tensor) -> Tensor:
-    """Return attention [r, H, n, d_h] of r requests with n queries each, whose K and V lie in blocks.
+def paged_attention(q: Tensor, kv: Tensor, blocks: Tensor, unseen: Tensor) -> Tensor:
+    """Return attention [r * n, H, d_h] of r requests with n queries each, whose K and V lie in blocks.
 
-    q [r, H, n, d_h]; k and v [K, blocks, block_size * d_h], the pool of one layer;
-    block_table [r, m] names the blocks of each request in order; unseen [r, n, m *
-    block_size] is -inf where a query may not look (the future, and what is behind a
-    request's end), else 0. The blocks are gathered into one copy, [K, r, m * block_size,
-    d_h]; a GPU kernel reads them in place. Kwon et al. 2023, arXiv 2309.06180, section 4.1.
+    q [H, r * n, d_h], request after request; kv [2, K, num_blocks, block_size * d_h],
+    the pool of one layer, K before V; blocks [r * m] names m blocks of each request in
+    order; unseen [K * r, H/K * n, m * block_size] (or 1 for H/K * n, when n is 1) is -inf
+    where a query may not look, the future and what is behind a request's end, else 0.
+    The blocks are gathered into one copy; a GPU kernel reads them in place. Kwon et al.
+    2023, arXiv 2309.06180, section 4.1.
     """
-    r, heads, n, d_h = q.shape
-    kv_heads, t = k.shape[0], unseen.shape[2]
-    blocks = block_table.flatten()
-    k, v = (x.index_select(1, blocks).view(kv_heads * r, t, d_h) for x in (k, v))
-    rows = q.unflatten(1, (kv_heads, -1)).transpose(0, 1).reshape(kv_heads * r, -1, d_h)  # H/K * n rows each
-    unseen = unseen.repeat(kv_heads, 1 if n == 1 else heads // kv_heads, 1)
+    (heads, _, d_h), (lanes, _, t) = q.shape, unseen.shape
+    kv_heads = kv.shape[1]
+    k, v = kv.flatten(0, 1).index_select(1, blocks).view(2, lanes, t, d_h)
+    rows = q.view(kv_heads, heads // kv_heads, lanes // kv_heads, -1, d_h).transpose(1, 2)  # [K, r, H/K, n, d_h]
+    rows = rows.reshape(lanes, -1, d_h)  # the H/K query heads of a group are rows of one product
     scores = torch.baddbmm(unseen, rows, k.transpose(1, 2), alpha=1 / math.sqrt(d_h))  # product, scale and mask in one pass
-    found = (scores.softmax(dim=-1) @ v).view(kv_heads, r, -1, n, d_h)
-    return found.permute(1, 3, 0, 2, 4).reshape(r, n, heads, d_h).transpose(1, 2)  # heads side by side in memory, as the next product wants them
+    found = (scores.softmax(dim=-1) @ v).view(kv_heads, lanes // kv_heads, heads // kv_heads, -1, d_h)
+    return found.permute(1, 3, 0, 2, 4).reshape(-1, heads, d_h)  # heads side by side in memory, as the next product wants them
 
 
 @dataclass

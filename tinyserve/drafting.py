@@ -60,7 +60,7 @@ class ModelBatchDrafter:
         rows = sorted(rows, key=lambda row: len(row[2]))
         batch = self.cache.batch([r.block_table for r, _, _ in rows], [start for _, start, _ in rows], [len(new) for _, _, new in rows])
         ids = torch.tensor([[token for _, _, new in rows for token in new]], device=self.device)
-        logits = self.model(ids, batch.positions, batch, batch.last)[0]
+        logits = self.model(ids, batch.positions, batch, torch.tensor(batch.last, device=self.device))[0]
         for request, start, new in rows:
             self._held[request] = request.preemptions, start + len(new)
         return {request: logits[i : i + 1] for i, (request, _, _) in enumerate(rows)}

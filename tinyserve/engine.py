@@ -88,8 +88,9 @@ class Engine:
         requests = [chunk.request for chunk in chunks]
         batch = self.cache.batch([r.block_table for r in requests], [c.start for c in chunks], [c.n for c in chunks])
         ids = [token for c in chunks for token in [*c.request.tokens[c.start : c.start + c.n], *guesses.get(c.request, NONE)[0]]]
-        wanted = [place for c, end in zip(chunks, batch.last.tolist(), strict=True) if c.samples for place in range(end - c.drafts, end + 1)]
-        logits = self.model(torch.tensor([ids], device=self.device), batch.positions, batch, torch.tensor(wanted, dtype=torch.long, device=self.device))[0]
+        wanted = [place for c, end in zip(chunks, batch.last, strict=True) if c.samples for place in range(end - c.drafts, end + 1)]
+        rows = "all" if len(wanted) == len(ids) else torch.tensor(wanted, dtype=torch.long, device=self.device)
+        logits = self.model(torch.tensor([ids], device=self.device), batch.positions, batch, rows)[0]
         tokens = self._choose(chunks, guesses, logits)
         now = self.clock()
         got = self.scheduler.update(chunks, [tokens.get(request, ()) for request in requests], now, self._stops)

@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -142,7 +143,7 @@ class GrowingCache:
 
 
 class PagedCache:
-    """K and V in ``num_blocks`` blocks of ``block_size`` tokens, [n_layers, K, num_blocks, block_size * d_h] each.
+    """K and V in ``num_blocks`` blocks of ``block_size`` tokens: kv [n_layers, 2, K, num_blocks, block_size * d_h].
 
     A request's tokens lie in whichever blocks its table names. The counters are
     ContiguousCache's, and bytes_gathered: what attention copies together, the padding
@@ -155,15 +156,16 @@ class PagedCache:
         for name, value in (("num_blocks", num_blocks), ("block_size", block_size)):
             if value < 1:
                 raise ValueError(f"{name}={value} is below 1")
-        shape = (config.n_layers, config.n_kv_heads, num_blocks, block_size * config.head_dim)
-        self.k, self.v = (torch.zeros(shape, device=device, dtype=dtype) for _ in range(2))
-        self.block_size = block_size
+        shape = (config.n_layers, 2, config.n_kv_heads, num_blocks, block_size * config.head_dim)
+        self.config, self.block_size = config, block_size
+        self.kv = torch.zeros(shape, device=device, dtype=dtype)
+        self.layers = list(zip(self.kv, self.kv.view(*shape[:3], -1, config.head_dim), strict=True))  # each by blocks, and by tokens
         self.tokens_appended = self.bytes_copied = self.bytes_gathered = 0
 
     @property
     def nbytes(self) -> int:
         """Bytes allocated, filled or not."""
-        return self.k.nbytes + self.v.nbytes
+        return self.kv.nbytes
 
     def batch(self, block_tables: Sequence[Sequence[int]], starts: Sequence[int], counts: Sequence[int]) -> PagedBatch:
         """Return the cache of one step: request i has starts[i] tokens and gets counts[i] more.
@@ -182,7 +184,7 @@ class PagedCache:
 class PagedBatch:
     """One step over a PagedCache, for a model that sees the new tokens of all requests as one sequence [1, N].
 
-    ``positions`` [N] and ``last`` [requests]: each token's place in its request, and each request's last token in N.
+    ``positions`` [N] and ``last`` (one for a request): each token's place in its request, and each request's last token in N.
     """
 
     length = 0  # of no use here: positions are each request's own
@@ -190,48 +192,49 @@ class PagedBatch:
     def __init__(
         self, cache: PagedCache, block_tables: Sequence[Sequence[int]], starts: Sequence[int], counts: Sequence[int]
     ) -> None:
-        self.cache, device, size = cache, cache.k.device, cache.block_size
-        ends = [start + n for start, n in zip(starts, counts, strict=True)]
-        spans = list(zip(block_tables, starts, ends, strict=True))
-        positions = [p for _, start, end in spans for p in range(start, end)]
-        slots = [table[p // size] * size + p % size for table, start, end in spans for p in range(start, end)]
-        self.positions, self.slots = torch.tensor([positions, slots], device=device)
-        self.last = torch.tensor([total - 1 for total in itertools.accumulate(counts)], device=device)
-        self.groups = []  # (first token, requests, tokens each, block table, unseen)
+        self.cache, size = cache, cache.block_size
+        spans = [(table, start, start + n) for table, start, n in zip(block_tables, starts, counts, strict=True)]
+        positions = np.array([p for _, start, end in spans for p in range(start, end)])
+        self.positions = self._tensor(positions)
+        self.slots = self._tensor(np.array([table[p // size] * size + p % size for table, start, end in spans for p in range(start, end)]))
+        self.last = [total - 1 for total in itertools.accumulate(counts)]
+        self.groups = []  # (first token, token behind the last, blocks, unseen)
         first = row = 0
         for n, same in itertools.groupby(counts):
             r = len(list(same))
-            self.groups.append((first, r, n, *self._group(block_tables[row : row + r], ends[row : row + r], n)))
-            first, row = first + r * n, row + r
+            some, end = spans[row : row + r], first + r * n
+            self.groups.append((first, end, *self._group(some, positions[first:end].reshape(r, n, 1))))
+            first, row = end, row + r
         # Attention reads the unfilled rest of a block, with weight 0; but 0 times a NaN that someone left there is NaN.
         blank = [table[end // size] for table, start, end in spans if end % size and end // size * size >= start]
         if blank:
-            for pool in (cache.k, cache.v):
-                pool.index_fill_(2, torch.tensor(blank, device=device), 0)
+            cache.kv.index_fill_(3, self._tensor(np.array(blank)), 0)
 
-    def _group(self, tables: Sequence[Sequence[int]], ends: list[int], n: int) -> tuple[Tensor, Tensor]:
-        """Return block table [r, m] and unseen [r, n, m * block_size] of requests with n new tokens each."""
-        size, device, dtype = self.cache.block_size, self.cache.k.device, self.cache.k.dtype
-        m = -(-max(ends) // size)
-        table = torch.tensor([[*table[:m], *table[-1:] * (m - len(table))] for table in tables], device=device)  # filled up with its own
-        reach = torch.tensor([range(end - n + 1, end + 1) for end in ends], device=device)  # keys that each query may see
-        beyond = torch.arange(m * size, device=device) >= reach[..., None]
-        return table, torch.zeros(beyond.shape, dtype=dtype, device=device).masked_fill_(beyond, -torch.inf)
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        """Return an array as a tensor on the cache's device. A step needs many small ones, and numpy makes them faster."""
+        return torch.from_numpy(array).to(self.cache.kv.device)
+
+    def _group(self, spans: Sequence[tuple[Sequence[int], int, int]], positions: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Return blocks and unseen, as paged_attention wants them, of r requests (table, start, end) with n new tokens each; positions [r, n, 1]."""
+        c, size, n = self.cache.config, self.cache.block_size, positions.shape[1]
+        used = [-(-end // size) for _, _, end in spans]
+        m = max(used)  # a shorter table is filled up with its last block that holds a token: what others left behind it is not to be read
+        blocks = [block for (table, _, _), u in zip(spans, used, strict=True) for block in [*table[:u], *table[u - 1 : u] * (m - u)]]
+        positions = np.tile(positions, (c.n_kv_heads, 1 if n == 1 else c.n_heads // c.n_kv_heads, 1))
+        unseen = np.where(np.arange(m * size) > positions, np.float32(-np.inf), np.float32(0))
+        return self._tensor(np.array(blocks)), self._tensor(unseen).to(self.cache.kv.dtype)
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Write k and v [1, K, N, d_h] to the slots of their blocks, then attend request by request."""
-        pools = self.cache.k[layer], self.cache.v[layer]
-        heads, _, d_h = q.shape[1:]
-        for pool, new in zip(pools, (k, v), strict=True):
-            pool.view(len(pool), -1, d_h).index_copy_(1, self.slots, new[0])
+        pool, tokens = self.cache.layers[layer]
+        for place, new in zip(tokens, (k, v), strict=True):
+            place.index_copy_(1, self.slots, new[0])
         self.cache.bytes_copied += k.nbytes + v.nbytes
         found = []
-        for first, r, n, table, unseen in self.groups:
-            rows = q[0, :, first : first + r * n].unflatten(1, (r, n)).transpose(0, 1)  # [r, H, n, d_h]
-            out = paged_attention(rows, *pools, table, unseen)
-            found.append(out.transpose(0, 1).reshape(heads, r * n, d_h))
-            self.cache.bytes_gathered += 2 * table.numel() * pools[0][:, 0].nbytes
-        return (found[0] if len(found) == 1 else torch.cat(found, dim=1))[None]
+        for first, end, blocks, unseen in self.groups:
+            found.append(paged_attention(q[0, :, first:end], pool, blocks, unseen))
+            self.cache.bytes_gathered += len(blocks) * pool[:, :, 0].nbytes
+        return (found[0] if len(found) == 1 else torch.cat(found)).transpose(0, 1)[None]
 
     def advance(self, n: int) -> None:
         """Count the step's tokens."""

@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -36,6 +37,8 @@ ORDERS = {
 }
 ORDER = ORDERS["transformers"]
 MIN_TEMPERATURE = 1e-5  # dividing by less may overflow; vLLM takes the argmax below it
+
+UNUSABLE = "the logits have a NaN, a +inf, or nothing above -inf"
 
 Seen = Tensor | Sequence[int] | Sequence[Sequence[int]]
 """Tokens that have occurred: a bool mask shaped like the logits, or their ids (for logits [rows, vocab] ids per row)."""
@@ -217,7 +220,7 @@ def filtered_logits(
         "min_p": lambda x: min_p(x, params.min_p),
     }
     x = given = _wide(logits)
-    _check_rows(x, "the logits have a NaN, a +inf, or nothing above -inf", rows)
+    _check_rows(x, UNUSABLE, rows)
     for step in order:
         x = steps[step](x)
     if x is not given:
@@ -273,6 +276,21 @@ class Sampler:
         return int(sample(logits[None], [self], None if seen is None else [seen], allowed, order))
 
 
+def _greedy(logits: Tensor) -> Tensor:
+    """Return the argmax of every row [rows, vocab]: no filter changes it. Errors as filtered_logits."""
+    x = _wide(logits)
+    if x.device.type == "cpu":  # numpy's argmax is the faster one here; of equal logits both take the lowest id, and a NaN counts as the largest
+        array = x.detach().numpy()
+        tokens = array.argmax(axis=-1)
+        good, tokens = np.isfinite(array[np.arange(len(array)), tokens]).all(), torch.from_numpy(tokens)
+    else:
+        top, tokens = x.max(dim=-1)
+        good = top.isfinite().all()
+    if not good:
+        _check_rows(x, UNUSABLE, None)
+    return tokens
+
+
 def sample(
     logits: Tensor, samplers: Sequence[Sampler], seen: Sequence[Seen | None] | Tensor | None = None,
     allowed: Tensor | None = None, order: Sequence[str] = ORDER,
@@ -289,6 +307,8 @@ def sample(
         raise ValueError(f"logits {list(logits.shape)}, {len(samplers)} samplers, seen for {n_seen} rows: not one of each per row")
     if allowed is not None:
         _check_mask(allowed, logits)  # before rows are taken from it: one row too many would go unnoticed
+    elif order == ORDER and all(s.params.temperature == 0 and s.params.repetition_penalty == 1 for s in samplers):
+        return _greedy(logits)
     groups: dict[SamplingParams, list[int]] = {}
     for row, sampler in enumerate(samplers):
         groups.setdefault(sampler.steps, []).append(row)
