@@ -64,7 +64,7 @@ _ALL = (
     _counter("external_prefix_cache_hits", "prompt tokens found through a KV connector", needs="--kv-transfer-config"),
     _counter("num_preemptions", "times a running request lost its KV and went back to the queue"),
     _counter("request_success", "finished requests by reason: stop, length, abort, error …", labels=("finished_reason",)),
-    _counter("admission_rejections", "requests refused with HTTP 503", needs="--max-num-queued-reqs", labels=("reason",)),
+    _counter("admission_rejections", "requests refused with HTTP 503, by reason; --max-num-queued-tokens refuses too", needs="--max-num-queued-reqs", labels=("reason",)),
     _counter("corrupted_requests", "requests with NaN in their logits", needs="VLLM_COMPUTE_NANS_IN_LOGITS"),
     # time
     _histogram("time_to_first_token_seconds", "from arrival to the first token"),

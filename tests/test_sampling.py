@@ -431,6 +431,26 @@ def test_greedy_takes_the_lower_id_of_a_tie_as_top_1_does():
     assert probabilities(logits, SamplingParams(temperature=0)).tolist() == [[0, 1, 0], [1, 0, 0]]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_rows_that_are_all_greedy_get_what_they_get_beside_one_that_draws(dtype):
+    logits = random_logits(6, 40).to(dtype)
+    greedy = [Sampler(SamplingParams(temperature=0, top_k=k, top_p=p)) for k, p in ((0, 1), (3, 1), (0, 0.5), (1, 0.1), (7, 0.9))]
+    alone, mixed = sample(logits[:5], greedy), sample(logits, [*greedy, Sampler(SamplingParams(seed=1))])
+    assert alone.dtype == torch.long and alone.tolist() == mixed[:5].tolist() == logits[:5].argmax(-1).tolist()
+    assert sample(logits[:0], []).tolist() == []
+
+
+@pytest.mark.parametrize(("bad", "top"), [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf")])
+def test_greedy_rows_are_refused_by_number(bad, top):
+    logits = random_logits(4, 20)
+    logits[2] = bad if bad < 0 else logits[2]
+    logits[2, 5] = bad
+    with pytest.raises(ValueError, match=f"row 2: the logits have a NaN, a .inf, or nothing above -inf .largest logit: {top}"):
+        sample(logits, [Sampler(SamplingParams(temperature=0))] * 4)
+    with pytest.raises(ValueError, match="does not name each of"):
+        sample(random_logits(4, 20), [Sampler(SamplingParams(temperature=0))] * 4, order=("top_k",))
+
+
 # --- refusals
 
 

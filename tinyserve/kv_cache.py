@@ -160,12 +160,22 @@ class PagedCache:
         self.config, self.block_size = config, block_size
         self.kv = torch.zeros(shape, device=device, dtype=dtype)
         self.layers = list(zip(self.kv, self.kv.view(*shape[:3], -1, config.head_dim), strict=True))  # each by blocks, and by tokens
+        self.block_bytes = self.kv[0, :, :, 0].nbytes  # of one layer
+        self._steps = np.repeat(np.float32([0, -np.inf]), num_blocks * block_size)
         self.tokens_appended = self.bytes_copied = self.bytes_gathered = 0
 
     @property
     def nbytes(self) -> int:
         """Bytes allocated, filled or not."""
         return self.kv.nbytes
+
+    def unseen(self, t: int) -> np.ndarray:
+        """Return the mask [tokens of the pool, t] of one query: row p is 0 for the keys 0 .. p and -inf for those behind, in float32.
+
+        All rows are windows on the same numbers: nothing is computed, and no row has memory of its own.
+        """
+        rows = len(self._steps) // 2
+        return np.ndarray((rows, t), np.float32, self._steps, offset=4 * (rows - 1), strides=(-4, 4))
 
     def batch(self, block_tables: Sequence[Sequence[int]], starts: Sequence[int], counts: Sequence[int]) -> PagedBatch:
         """Return the cache of one step: request i has starts[i] tokens and gets counts[i] more.
@@ -194,35 +204,36 @@ class PagedBatch:
     ) -> None:
         self.cache, size = cache, cache.block_size
         spans = [(table, start, start + n) for table, start, n in zip(block_tables, starts, counts, strict=True)]
-        positions = np.array([p for _, start, end in spans for p in range(start, end)])
-        self.positions = self._tensor(positions)
-        self.slots = self._tensor(np.array([table[p // size] * size + p % size for table, start, end in spans for p in range(start, end)]))
+        positions = [p for _, start, end in spans for p in range(start, end)]
+        places = np.array([positions, [table[p // size] * size + p % size for table, start, end in spans for p in range(start, end)]])
+        on_device = self._tensor(places)
+        self.positions, self.slots = on_device[0], on_device[1]
         self.last = [total - 1 for total in itertools.accumulate(counts)]
         self.groups = []  # (first token, token behind the last, blocks, unseen)
         first = row = 0
         for n, same in itertools.groupby(counts):
             r = len(list(same))
             some, end = spans[row : row + r], first + r * n
-            self.groups.append((first, end, *self._group(some, positions[first:end].reshape(r, n, 1))))
+            self.groups.append((first, end, *self._group(some, places[0, first:end].reshape(r, 1, n))))
             first, row = end, row + r
         # Attention reads the unfilled rest of a block, with weight 0; but 0 times a NaN that someone left there is NaN.
         blank = [table[end // size] for table, start, end in spans if end % size and end // size * size >= start]
         if blank:
             cache.kv.index_fill_(3, self._tensor(np.array(blank)), 0)
 
-    def _tensor(self, array: np.ndarray) -> Tensor:
+    def _tensor(self, array: np.ndarray, dtype: torch.dtype | None = None) -> Tensor:
         """Return an array as a tensor on the cache's device. A step needs many small ones, and numpy makes them faster."""
-        return torch.from_numpy(array).to(self.cache.kv.device)
+        return torch.from_numpy(array).to(self.cache.kv.device, dtype)
 
     def _group(self, spans: Sequence[tuple[Sequence[int], int, int]], positions: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Return blocks and unseen, as paged_attention wants them, of r requests (table, start, end) with n new tokens each; positions [r, n, 1]."""
-        c, size, n = self.cache.config, self.cache.block_size, positions.shape[1]
+        """Return blocks and unseen, as paged_attention wants them, of r requests (table, start, end) with n new tokens each; positions [r, 1, n]."""
+        c, size, n = self.cache.config, self.cache.block_size, positions.shape[2]
         used = [-(-end // size) for _, _, end in spans]
         m = max(used)  # a shorter table is filled up with its last block that holds a token: what others left behind it is not to be read
         blocks = [block for (table, _, _), u in zip(spans, used, strict=True) for block in [*table[:u], *table[u - 1 : u] * (m - u)]]
-        positions = np.tile(positions, (c.n_kv_heads, 1 if n == 1 else c.n_heads // c.n_kv_heads, 1))
-        unseen = np.where(np.arange(m * size) > positions, np.float32(-np.inf), np.float32(0))
-        return self._tensor(np.array(blocks)), self._tensor(unseen).to(self.cache.kv.dtype)
+        shape = c.n_kv_heads, len(spans), 1 if n == 1 else c.n_heads // c.n_kv_heads, n
+        unseen = self.cache.unseen(m * size)[positions + np.zeros(shape, np.int64)].reshape(shape[0] * shape[1], -1, m * size)
+        return self._tensor(np.array(blocks)), self._tensor(unseen, self.cache.kv.dtype)
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Write k and v [1, K, N, d_h] to the slots of their blocks, then attend request by request."""
@@ -233,7 +244,7 @@ class PagedBatch:
         found = []
         for first, end, blocks, unseen in self.groups:
             found.append(paged_attention(q[0, :, first:end], pool, blocks, unseen))
-            self.cache.bytes_gathered += len(blocks) * pool[:, :, 0].nbytes
+            self.cache.bytes_gathered += len(blocks) * self.cache.block_bytes
         return (found[0] if len(found) == 1 else torch.cat(found)).transpose(0, 1)[None]
 
     def advance(self, n: int) -> None:
