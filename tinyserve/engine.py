@@ -203,7 +203,7 @@ class Engine:
                 self.step()
 
     def counters(self) -> dict[str, int]:
-        """Return what was done so far: tokens through the model, found in the cache, computed twice; blocks; bytes."""
+        """Return what was done so far: tokens through the model and found in the cache; preemptions, guesses; blocks; bytes."""
         pool, cache, scheduler = self.pool, self.cache, self.scheduler
         return {
             "steps": scheduler.steps, "model_tokens": scheduler.tokens, "preemptions": scheduler.preemptions,

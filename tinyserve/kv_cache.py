@@ -236,7 +236,7 @@ class PagedBatch:
         return self._tensor(np.array(blocks)), self._tensor(unseen, self.cache.kv.dtype)
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Write k and v [1, K, N, d_h] to the slots of their blocks, then attend request by request."""
+        """Write k and v [1, K, N, d_h] to the slots of their blocks, then attend, the requests of one count together."""
         pool, tokens = self.cache.layers[layer]
         for place, new in zip(tokens, (k, v), strict=True):
             place.index_copy_(1, self.slots, new[0])

@@ -281,7 +281,7 @@ def _greedy(logits: Tensor) -> Tensor:
     if x.device.type == "cpu":  # numpy's argmax takes a fraction of torch's time there; to both a NaN is the largest
         array = x.detach().numpy()
         found = array.argmax(axis=-1).tolist()
-        top, tokens = [array.item(row, token) for row, token in enumerate(found)], torch.tensor(found)
+        top, tokens = [array.item(row, token) for row, token in enumerate(found)], torch.tensor(found, dtype=torch.long)
     else:
         values, tokens = x.max(dim=-1)
         top = values.tolist()
