@@ -59,7 +59,7 @@ def test_the_scale_and_the_mask_are_the_ones_given():
     unseen[:, :, 5:] = -torch.inf
     k, v = (kv[i].view(1, KV_HEADS, 5, SIZE, D_H)[:, :, [3, 0]].flatten(2, 3)[:, :, :5] for i in range(2))
     wanted = naive_attention(q[None], k, v)[0].transpose(0, 1)  # [1, H, d_h]
-    found = paged_attention(q, kv, blocks, unseen)
+    found = paged_attention(q, kv.flatten(0, 1), blocks, unseen)
     assert found.shape == (1, HEADS, D_H)
     torch.testing.assert_close(found, wanted)
     assert not torch.allclose(found, naive_attention(q[None], k, v, scale=1.0)[0].transpose(0, 1))

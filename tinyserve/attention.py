@@ -87,7 +87,7 @@ def grouped_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 def paged_attention(q: Tensor, kv: Tensor, blocks: Tensor, unseen: Tensor) -> Tensor:
     """Return attention [r * n, H, d_h] of r requests with n queries each, whose K and V lie in blocks.
 
-    q [H, r * n, d_h], request after request; kv [2, K, num_blocks, block_size * d_h],
+    q [H, r * n, d_h], request after request; kv [2 * K, num_blocks, block_size * d_h],
     the pool of one layer, K before V; blocks [r * m] names m blocks of each request in
     order; unseen [K * r, H/K * n, m * block_size] (or 1 for H/K * n, when n is 1) is -inf
     where a query may not look, the future and what is behind a request's end, else 0.
@@ -95,12 +95,12 @@ def paged_attention(q: Tensor, kv: Tensor, blocks: Tensor, unseen: Tensor) -> Te
     2023, arXiv 2309.06180, section 4.1.
     """
     (heads, _, d_h), (lanes, _, t) = q.shape, unseen.shape
-    kv_heads = kv.shape[1]
-    k, v = kv.flatten(0, 1).index_select(1, blocks).view(2, lanes, t, d_h)
+    kv_heads = kv.shape[0] // 2
+    k, v = kv.index_select(1, blocks).view(2, lanes, t, d_h).unbind()
     rows = q.view(kv_heads, heads // kv_heads, lanes // kv_heads, -1, d_h).transpose(1, 2)  # [K, r, H/K, n, d_h]
     rows = rows.reshape(lanes, -1, d_h)  # the H/K query heads of a group are rows of one product
     scores = torch.baddbmm(unseen, rows, k.transpose(1, 2), alpha=1 / math.sqrt(d_h))  # product, scale and mask in one pass
-    found = (scores.softmax(dim=-1) @ v).view(kv_heads, lanes // kv_heads, heads // kv_heads, -1, d_h)
+    found = torch.bmm(scores.softmax(dim=-1), v).view(kv_heads, lanes // kv_heads, heads // kv_heads, -1, d_h)
     return found.permute(1, 3, 0, 2, 4).reshape(-1, heads, d_h)  # heads side by side in memory, as the next product wants them
 
 

@@ -159,7 +159,8 @@ class PagedCache:
         shape = (config.n_layers, 2, config.n_kv_heads, num_blocks, block_size * config.head_dim)
         self.config, self.block_size = config, block_size
         self.kv = torch.zeros(shape, device=device, dtype=dtype)
-        self.layers = list(zip(self.kv, self.kv.view(*shape[:3], -1, config.head_dim), strict=True))  # each by blocks, and by tokens
+        by_token = self.kv.view(*shape[:3], -1, config.head_dim)
+        self.layers = [(pool.flatten(0, 1), k, v) for pool, (k, v) in zip(self.kv, by_token, strict=True)]  # by blocks, and by tokens
         self.block_bytes = self.kv[0, :, :, 0].nbytes  # of one layer
         self._steps = np.repeat(np.float32([0, -np.inf]), num_blocks * block_size)
         self.tokens_appended = self.bytes_copied = self.bytes_gathered = 0
@@ -237,9 +238,9 @@ class PagedBatch:
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Write k and v [1, K, N, d_h] to the slots of their blocks, then attend, the requests of one count together."""
-        pool, tokens = self.cache.layers[layer]
-        for place, new in zip(tokens, (k, v), strict=True):
-            place.index_copy_(1, self.slots, new[0])
+        pool, held_k, held_v = self.cache.layers[layer]
+        held_k.index_copy_(1, self.slots, k[0])
+        held_v.index_copy_(1, self.slots, v[0])
         self.cache.bytes_copied += k.nbytes + v.nbytes
         found = []
         for first, end, blocks, unseen in self.groups:
