@@ -38,7 +38,7 @@ rerun: .venv/.all ## execute every notebook again, in place, and print which out
 test-threads: .venv/.all ## run the notebooks with two threads: are the outputs the same?
 	@$(PY) -m course.nbcheck --threads 2
 
-test-engines: ## check chapter 15 and deploy/ against a real vLLM on this CPU: Linux, Python 3.11, 3.5 GB, half an hour
+test-engines: ## check chapter 15 and deploy/ against a real vLLM on this CPU: Linux, Python 3.11, 3.5 GB, 12 minutes or more
 ifeq ($(shell uname -s)-$(shell uname -m),Linux-x86_64)
 	@$(MAKE) --no-print-directory .venv/.all .venv-engines/.made
 	@timeout --signal=INT --kill-after=120s 60m $(PY) -m pytest --quiet tests/engines

@@ -63,7 +63,7 @@ _ALL = (
     _counter("external_prefix_cache_queries", "prompt tokens looked up through a KV connector", needs="--kv-transfer-config"),
     _counter("external_prefix_cache_hits", "prompt tokens found through a KV connector", needs="--kv-transfer-config"),
     _counter("num_preemptions", "times a running request lost its KV and went back to the queue"),
-    _counter("request_success", "finished requests by reason: stop, length, abort, error …", labels=("finished_reason",)),
+    _counter("request_success", "finished requests by reason: stop, length, abort, error …; one whose client left is in none", labels=("finished_reason",)),
     _counter("admission_rejections", "requests refused with HTTP 503, by reason; --max-num-queued-tokens refuses too", needs="--max-num-queued-reqs", labels=("reason",)),
     _counter("corrupted_requests", "requests with NaN in their logits", needs="VLLM_COMPUTE_NANS_IN_LOGITS"),
     # time
@@ -76,7 +76,7 @@ _ALL = (
     _histogram("request_decode_time_seconds", "from the first token to the last"),
     _histogram("request_inference_time_seconds", "from admission to the last token"),
     # size
-    _histogram("iteration_tokens_total", "tokens of a step; a histogram in spite of its ending"),
+    _histogram("iteration_tokens_total", "new prompt tokens of requests whose first token comes in this step, and generated ones; a histogram in spite of its ending"),
     _histogram("request_prompt_tokens", "prompt tokens of a request"),
     _histogram("request_generation_tokens", "output tokens of a request"),
     _histogram("request_params_max_tokens", "max_tokens that clients asked for"),

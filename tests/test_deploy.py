@@ -253,7 +253,7 @@ def test_each_alert_is_shown_firing_and_not_firing():
     assert (done := promtool("test", "rules", "rules_test.yml")).returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("old,new", [("> 2\n", "> 20\n"), ('"abort|error"', '"length"'), ("< 0.7", "< 0.1"), ("for: 10m", "for: 80m")])
+@pytest.mark.parametrize("old,new", [("> 2.5\n", "> 20\n"), ('"abort|error"', '"length"'), ("< 0.7", "< 0.1"), ("for: 10m", "for: 80m")])
 def test_the_unit_tests_of_the_rules_notice(old, new, tmp_path):
     text = (PROMETHEUS / "rules.yml").read_text(encoding="utf-8")
     assert old in text

@@ -129,6 +129,12 @@ def test_a_step_holds_no_more_tokens_than_the_limit(pressed):
     assert counts[256.0] == counts[float("inf")]  # --max-num-batched-tokens 256
 
 
+def test_what_a_connector_would_count_has_a_name_without_one(worked):
+    """No KV connector runs on this CPU: the names are checked, the values are not."""
+    names = [name for name, metric in vllm.METRICS.items() if metric.needs == "--kv-transfer-config"]
+    assert names and all(families(worked[0])[name] == vllm.METRICS[name].kind for name in names)
+
+
 def test_drafts_are_counted_with_speculation(guarded):
     prompt = made_up(random.Random(2), 12) * 6  # what repeats can be looked up
     request = urllib.request.Request(

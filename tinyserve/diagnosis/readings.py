@@ -40,7 +40,7 @@ READINGS: dict[str, Reading] = {r.name: r for r in (
     Reading("front end p50", "vllm:time_to_first_token_seconds - request_queue_time_seconds - request_prefill_time_seconds", "s", "high", 0.01),
     Reading("ITL p50", "vllm:inter_token_latency_seconds", "s", "high", 0.005),
     Reading("ITL p99", "vllm:inter_token_latency_seconds", "s", "high", 0.01),
-    Reading("step tokens p99", "vllm:iteration_tokens_total", "tokens", "high", 100),
+    Reading("step tokens p99", "log with --enable-logging-iteration-details: context and generation tokens of a step", "tokens", "high", 100),
     Reading("preemptions", "rate(vllm:num_preemptions_total)", "1/s", "high", 0.0, 0.0),
     Reading("TPOT p50", "vllm:request_time_per_output_token_seconds", "s", "high", 0.005),
     Reading("s per sequence", "slope of a decode step's time over vllm:num_requests_running", "s", "high", 5e-5),
