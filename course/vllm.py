@@ -146,6 +146,7 @@ FLAGS = _table(
     Flag("--enable-log-requests", "off", "logs each request", "not with private prompts"),
     Flag("--enable-mfu-metrics", "off", "counts estimated FLOPs and bytes per GPU", "to see MFU and MBU on a dashboard"),
     Flag("--enable-logging-iteration-details", "off", "logs each step's context and generation tokens and its time", "to see what chunks of prompts do to a step"),
+    Flag("--custom-histogram-buckets", "unset: vLLM's own", "bounds of the histograms of /metrics, by family", "where a target lies between two bounds: a percentile there is interpolated"),
     Flag("--kv-cache-metrics", "off", "samples how long KV blocks live and idle", "when the hit rate is low and you suspect eviction"),
     Flag("--kv-cache-metrics-sample", "0.01", "the share of blocks sampled", "up on a small pool"),
     Flag("--show-hidden-metrics-for-version", "unset", "shows metrics that were hidden since a version", "while a dashboard is being moved"),

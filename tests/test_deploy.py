@@ -135,6 +135,12 @@ def test_versions_are_pinned():
         assert len(revisions) == 2 and len(set(revisions)) == 1 and re.fullmatch(r"[0-9a-f]{40}", revisions[0]), where
 
 
+def test_every_flag_that_the_readme_names_is_one_the_book_has_checked():
+    others = {"--namespace", "--from-literal", "--filename", "--timeout", "--detach"}  # of docker and kubectl
+    named = set(re.findall(r"--[a-z][a-z-]+", (DEPLOY / "README.md").read_text(encoding="utf-8"))) - others
+    assert named and not [flag for flag in named if flag not in vllm.FLAGS or vllm.VERSION not in vllm.FLAGS[flag].seen]
+
+
 @pytest.mark.parametrize("where", ["kubernetes", "compose"])
 def test_every_flag_is_one_the_book_has_checked(where):
     command = commands()[where]

@@ -52,7 +52,7 @@ class ModelBatchDrafter:
         self._held: dict[Request, tuple[int, int, list[int]]] = {}  # preemptions so far (each loses all), tokens of the request held, guesses behind them
 
     def _known(self, request: Request) -> int:
-        """Return how many tokens of the request the draft's cache holds. A rejected guess and what stands behind it are to be written over."""
+        """Return how many tokens of the request the draft's cache holds. The first rejected guess ends the count: the next run writes over it."""
         preemptions, held, guesses = self._held.get(request, (0, 0, []))
         if preemptions != request.preemptions:
             return 0

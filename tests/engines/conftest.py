@@ -66,6 +66,14 @@ def tight(python, adapter):
 
 
 @pytest.fixture(scope="session")
+def chunking(python):
+    """Steps of 64 tokens at most, each with a line in the log."""
+    flags = ["--max-num-seqs", "8", "--max-num-batched-tokens", "64", "--enable-logging-iteration-details"]
+    with Server(python, models.folder(), flags, LOGS / "chunking.log") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def guarded(python):
     """Speculation from the prompt, and a key."""
     flags = ["--max-num-seqs", "8", "--speculative-config", json.dumps(SPECULATION)]

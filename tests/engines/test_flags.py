@@ -20,7 +20,7 @@ VALUES = {
     "--speculative-config": '{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4}', "--max-cudagraph-capture-size": "256",
     "--api-server-count": "2", "--lora-modules": "a=path", "--max-loras": "4", "--max-lora-rank": "16", "--max-cpu-loras": "8", "--host": "127.0.0.1",
     "--port": "8000", "--api-key": "k", "--shutdown-timeout": "120", "--disable-access-log-for-endpoints": "/health,/metrics",
-    "--kv-cache-metrics-sample": "0.1", "--show-hidden-metrics-for-version": "0.31",
+    "--custom-histogram-buckets": '{"time_to_first_token": [0.5, 2.0]}', "--kv-cache-metrics-sample": "0.1", "--show-hidden-metrics-for-version": "0.31",
     "--backend": "vllm", "--base-url": "http://127.0.0.1:8000", "--endpoint": "/v1/completions", "--model": "m", "--dataset-name": "random",
     "--random-input-len": "8", "--random-output-len": "8", "--random-range-ratio": "0.5", "--random-prefix-len": "8", "--num-prompts": "8",
     "--num-warmups": "1", "--request-rate": "4", "--burstiness": "0.5", "--max-concurrency": "8", "--temperature": "0",

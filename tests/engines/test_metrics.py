@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import time
 import urllib.error
 import urllib.request
 from collections import Counter
@@ -123,10 +124,42 @@ def test_preemptions_are_counted_and_no_request_is_lost(pressed):
     assert all(len(a.tokens) == 120 for a in answers if not a.error)
 
 
+def step_sizes(text: str) -> dict[float, float]:
+    """vllm:iteration_tokens_total: steps up to each bound."""
+    buckets = re.findall(r'^vllm:iteration_tokens_total_bucket\{.*le="(\S+?)".*\} (\S+)$', text, re.M)
+    return {float(le): float(count) for le, count in buckets}
+
+
 def test_a_step_holds_no_more_tokens_than_the_limit(pressed):
-    buckets = re.findall(r'^vllm:iteration_tokens_total_bucket\{.*le="(\S+?)".*\} (\S+)$', pressed[2], re.M)
-    counts = {float(le): float(count) for le, count in buckets}
-    assert counts[256.0] == counts[float("inf")]  # --max-num-batched-tokens 256
+    counts = step_sizes(pressed[2])
+    assert counts[256.0] == counts[float("inf")]  # --max-num-batched-tokens 256, and prompts so short that few are cut
+
+
+def test_a_prompt_in_chunks_counts_as_a_whole_in_the_metric_and_by_chunks_in_the_log(chunking):
+    """Why chapter 15 reads the tokens of a step from the log."""
+    (answer,) = run(chunking.url, NAME, [Call(made_up(random.Random(5), 300), 3)])
+    assert not answer.error
+    counts = step_sizes(chunking.read("/metrics"))
+    assert counts[512.0] - counts[256.0] == 1 and counts[256.0] - counts[64.0] == 0
+    pairs = re.findall(r"(\d+) context tokens, \d+ generation requests, (\d+) generation tokens", chunking.log.read_text(encoding="utf-8"))
+    steps = [(int(context), int(generated)) for context, generated in pairs]
+    assert sum(context for context, _ in steps) == 300 and max(map(sum, steps)) == 64
+
+
+def test_a_client_that_leaves_is_in_no_counter_of_ended_requests(chunking):
+    names = ("vllm:request_success_total", "vllm:request_queue_time_seconds_count", "vllm:e2e_request_latency_seconds_count")
+    before = chunking.metrics()
+    body = {"model": NAME, "prompt": made_up(random.Random(6), 20), "max_tokens": 900, "ignore_eos": True, "stream": True}
+    request = urllib.request.Request(f"{chunking.url}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        assert answer.readline().startswith(b"data: ")
+    end = time.monotonic() + 60
+    while chunking.metrics()["vllm:num_requests_running"] and time.monotonic() < end:
+        time.sleep(0.2)
+    after = chunking.metrics()
+    assert after["vllm:num_requests_running"] == 0 and after["vllm:generation_tokens_total"] - before["vllm:generation_tokens_total"] < 900
+    assert after["vllm:time_to_first_token_seconds_count"] == before["vllm:time_to_first_token_seconds_count"] + 1
+    assert [after[name] for name in names] == [before[name] for name in names]
 
 
 def test_what_a_connector_would_count_has_a_name_without_one(worked):
